@@ -23,8 +23,7 @@ type carrier struct {
 
 // A thought is a stretch of thinking and the provider's signature on it, which may be empty.
 type thought struct {
-	text      string // of a carrier that was read
-	pieces    rope   // the text of one that is written
+	pieces    rope // its text
 	signature string
 }
 
@@ -69,31 +68,41 @@ func (c *carrier) write(w io.Writer) {
 // strictBase64 takes only one form of the same bytes.
 var strictBase64 = base64.StdEncoding.Strict()
 
-// decodeCarrier reads a carrier. ok is false for other text, and for a carrier that was changed.
-func decodeCarrier(text []byte) (c *carrier, ok bool) {
+// openCarrier returns a reader of a carrier, and how many thoughts and signatures it has, without
+// memory for them: a client could have forged millions. ok is false for other text, and for a carrier
+// that was changed.
+func openCarrier(text []byte) (r carrierReader, entries int, ok bool) {
 	b, err := strictBase64.AppendDecode(nil, text)
 	if err != nil || len(b) < len(carrierMark)+carrierSum || !bytes.HasPrefix(b, []byte(carrierMark)) {
-		return nil, false
+		return r, 0, false
 	}
 	body, sum := b[:len(b)-carrierSum], sha256.Sum256(b[:len(b)-carrierSum])
 	if !bytes.Equal(sum[:carrierSum], b[len(b)-carrierSum:]) {
-		return nil, false
+		return r, 0, false
 	}
-	r := carrierReader{rest: string(body[len(carrierMark):])} // all texts share this copy
-	c = &carrier{}
-	for range r.count() {
-		c.thoughts = append(c.thoughts, thought{text: r.text(), signature: r.text()})
+	r.rest = string(body[len(carrierMark):]) // all texts share this copy
+	check := r
+	for range 2 {
+		check.pairs(func(_, _ string) { entries++ })
 	}
-	for range r.count() {
-		c.calls = append(c.calls, callSignature{r.text(), r.text()})
-	}
-	return c, !r.bad && len(r.rest) == 0
+	return r, entries, !check.bad && len(check.rest) == 0
 }
 
 // A carrierReader reads the decoded output of write. After an invalid value it reads nothing.
 type carrierReader struct {
 	rest string
 	bad  bool
+}
+
+// pairs reads a list of pairs of texts.
+func (r *carrierReader) pairs(visit func(a, b string)) {
+	for range r.count() {
+		a, b := r.text(), r.text()
+		if r.bad {
+			return
+		}
+		visit(a, b)
+	}
 }
 
 // count reads a length. It is invalid if there are not as many bytes left.
@@ -130,8 +139,8 @@ func (d *decoder) reasoningItem(i int, item *inputItem) {
 	encrypted := ""
 	if item.encrypted != nil {
 		text := d.textOf(i, "encrypted_content", item.encrypted)
-		if carrier, ok := decodeCarrier(text); ok {
-			d.restore(carrier)
+		if r, entries, ok := openCarrier(text); ok {
+			d.restore(r, entries)
 			return
 		}
 		encrypted = string(text)
@@ -159,14 +168,23 @@ func isEmptyList(raw json.RawMessage) bool {
 	return true
 }
 
-func (d *decoder) restore(c *carrier) {
-	for _, t := range c.thoughts {
-		d.turns.ModelPart(perigee.Part{Kind: perigee.PartText, Text: perigee.Plain(t.text), Signature: t.signature, Thought: true})
+// restore adds what a carrier has to the conversation. Its entries take memory as the elements of the
+// body do, and count as such.
+func (d *decoder) restore(r carrierReader, entries int) {
+	d.carried += entries
+	count := d.doc.Count
+	count.Elements += d.carried
+	if err := count.Err(d.size); err != nil {
+		d.forbid(openai.TooManyPieces(err))
+		return
 	}
-	if d.signatures == nil && len(c.calls) > 0 {
-		d.signatures = map[string]string{}
-	}
-	for _, s := range c.calls {
-		d.signatures[s.callID] = s.signature
-	}
+	r.pairs(func(text, signature string) {
+		d.turns.ModelPart(perigee.Part{Kind: perigee.PartText, Text: perigee.Plain(text), Signature: signature, Thought: true})
+	})
+	r.pairs(func(callID, signature string) {
+		if d.signatures == nil {
+			d.signatures = map[string]string{}
+		}
+		d.signatures[callID] = signature
+	})
 }

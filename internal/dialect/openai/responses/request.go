@@ -67,7 +67,7 @@ func decodeRequest(origin perigee.Origin, find Finder, store bool) (*Request, er
 	if got := doc.Cursor().Kind(); got != rawjson.Object {
 		return nil, invalidBody("", fmt.Errorf("want %v, found %v", rawjson.Object, got))
 	}
-	d := &decoder{doc: doc, find: find, out: &Request{Store: store, tools: &toolSet{}}, prompt: &perigee.Prompt{}}
+	d := &decoder{doc: doc, size: len(origin.Body), find: find, out: &Request{Store: store, tools: &toolSet{}}, prompt: &perigee.Prompt{}}
 	d.read(members)
 	if d.wrong != nil {
 		return nil, d.wrong
@@ -118,6 +118,8 @@ func (r *Request) Translate() error {
 type decoder struct {
 	recalled     map[string]bool // the ids of items that were read from the store
 	recalledSize int
+	carried      int // the thoughts and signatures in carriers
+	size         int // of the body
 
 	doc    *rawjson.Document
 	find   Finder

@@ -39,7 +39,7 @@ func (i *OwnItem) Sealed() (content string, own bool) {
 	if i.Kind != "reasoning" {
 		return "", false
 	}
-	_, own = decodeCarrier([]byte(i.Encrypted))
+	_, _, own = openCarrier([]byte(i.Encrypted))
 	return i.Encrypted, own
 }
 

@@ -208,21 +208,41 @@ func encodeCarrier(text, signature string, calls ...callSignature) string {
 
 func TestChangedCarrierIsDropped(t *testing.T) {
 	whole := encodeCarrier("hm", "seal", callSignature{"c1", "seal"})
-	back, ok := decodeCarrier([]byte(whole))
-	want := carrier{thoughts: []thought{{text: "hm", signature: "seal"}}, calls: []callSignature{{"c1", "seal"}}}
-	if !ok || fmt.Sprint(*back) != fmt.Sprint(want) {
-		t.Fatalf("got %v, %v", back, ok)
+	r, entries, ok := openCarrier([]byte(whole))
+	var back []string
+	for range 2 {
+		r.pairs(func(a, b string) { back = append(back, a, b) })
+	}
+	if want := "[hm seal c1 seal]"; !ok || entries != 2 || fmt.Sprint(back) != want {
+		t.Fatalf("got %v, %d, %v", back, entries, ok)
 	}
 	for i := range len(whole) {
 		for _, b := range []byte{'A', 'z', '=', ' '} {
 			changed := whole[:i] + string(b) + whole[i+1:]
-			if _, ok := decodeCarrier([]byte(changed)); ok && changed != whole {
+			if _, _, ok := openCarrier([]byte(changed)); ok && changed != whole {
 				t.Errorf("%q passes for %q", changed, whole)
 			}
 		}
-		if _, ok := decodeCarrier([]byte(whole[:i])); ok {
+		if _, _, ok := openCarrier([]byte(whole[:i])); ok {
 			t.Errorf("%q passes", whole[:i])
 		}
+	}
+}
+
+// A carrier with millions of thoughts takes no memory: it counts like a body with as many values.
+func TestForgedCarrierIsRefused(t *testing.T) {
+	c := carrier{thoughts: make([]thought, 2_000_000)}
+	var encoded strings.Builder
+	c.write(&encoded)
+	body := []byte(`{"model":"m","store":false,"input":[{"role":"user","content":"hi"},{"type":"reasoning","summary":[],"encrypted_content":"` + encoded.String() + `"}]}`)
+	allocations := testing.AllocsPerRun(1, func() {
+		_, err := DecodeRequest(perigee.Origin{Body: body}, nil)
+		if err == nil || !strings.Contains(err.Error(), "2000002 list elements") {
+			t.Fatalf("the error is %v", err)
+		}
+	})
+	if allocations > 1000 {
+		t.Errorf("%v allocations", allocations)
 	}
 }
 
