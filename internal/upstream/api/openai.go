@@ -86,7 +86,7 @@ func (p *openAIServer) accepts(model string) *adapt.Server {
 // history returns how the server takes reasoning in the messages of a model.
 func (p *openAIServer) history(model string) chat.History {
 	_, refused := p.forgetful.Load(model)
-	return chat.History{Form: p.form.Reasoning, Keep: p.chat.KeepReasoning, Refused: refused}
+	return chat.History{Form: p.form.Reasoning, Keep: p.chat.KeepReasoning, Refused: refused || p.silent}
 }
 
 // authorization returns the function that adds a key in one of the ways that auth names.

@@ -190,3 +190,19 @@ func TestToolLoopsAtServers(t *testing.T) {
 		}
 	}
 }
+
+// OpenAI's Chat API has no reasoning and refuses members for it, so that none is sent there, also if
+// nothing is remembered of it.
+func TestOpenAIGetsNoReasoningInMessages(t *testing.T) {
+	for profile, want := range map[string]bool{"openai": false, "azure": false, "generic": true} {
+		p := &openAIServer{profile: profileOf(config.Upstream{Profile: profile})}
+		more := `,{"role":"assistant","content":"a","reasoning_content":"b"},{"role":"user","content":"c"}`
+		m, err := p.ownChat(requestIn(t, perigee.DialectOpenAIChat, "m", false, "hi", more))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(m.body[0]), "reasoning_content"); got != want || len(m.notes) == 0 != want {
+			t.Errorf("%s: %s, notes %v", profile, m.body[0], m.notes)
+		}
+	}
+}

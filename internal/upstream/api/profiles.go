@@ -18,8 +18,10 @@ type profile struct {
 	hosts []string // the ends of its host names
 	// both is set if it has the Responses API as well, and agents should use it.
 	both bool
-	chat adapt.Server
-	form chat.Form
+	// silent is set if its messages have no reasoning, and members with reasoning are refused.
+	silent bool
+	chat   adapt.Server
+	form   chat.Form
 }
 
 // common are the options that servers of the Chat Completions API accept unless they document
@@ -44,8 +46,8 @@ var openAI = adapt.Server{
 
 // profiles are the servers that the setting profile names. The last one is for all that are not known.
 var profiles = []profile{
-	{name: "openai", hosts: []string{"api.openai.com"}, both: true, chat: openAI, form: chat.Form{Session: "prompt_cache_key"}},
-	{name: "azure", hosts: []string{".openai.azure.com"}, both: true, chat: openAI, form: chat.Form{Session: "prompt_cache_key"}},
+	{name: "openai", hosts: []string{"api.openai.com"}, both: true, silent: true, chat: openAI, form: chat.Form{Session: "prompt_cache_key"}},
+	{name: "azure", hosts: []string{".openai.azure.com"}, both: true, silent: true, chat: openAI, form: chat.Form{Session: "prompt_cache_key"}},
 	{name: "openrouter", hosts: []string{"openrouter.ai"},
 		chat: adapt.Server{
 			Options: with(adapt.OptionVerbosity, adapt.OptionTopK, adapt.OptionImages), Stops: 4, Budgets: true,

@@ -45,8 +45,11 @@ func RewriteReasoning(index *rawjson.Document, body []byte, h History, recall pe
 			}
 		}
 		var missing []byte
-		if len(m.calls) > 0 && !h.Refused && (drops || !m.plain) {
+		if len(m.calls) > 0 && !h.Refused && (drops || !m.plain || h.Keep && !m.keeps) {
 			missing = h.encode(list[i].Known)
+		}
+		if missing != nil && m.null && !drops {
+			object = withoutReasoning(object) // no member may occur twice
 		}
 		if drops || missing != nil {
 			edits = append(edits, rawjson.Edit{Start: m.start, End: m.end, New: slices.Concat(object[:1], missing, object[1:])})
@@ -82,6 +85,8 @@ type modelMessage struct {
 	calls      []string // the ids of its calls
 	reasons    bool     // it has a member with reasoning or signatures
 	plain      bool     // it has reasoning, beyond signatures
+	null       bool     // one of these members is null
+	keeps      bool     // it has reasoning_content, which servers require that must have reasoning back
 }
 
 // reasoningMembers are the members of a message with reasoning or signatures.
@@ -128,9 +133,11 @@ func (m *modelMessage) member(c *rawjson.Cursor, key []byte) {
 	kind := c.Kind()
 	switch name := string(key); {
 	case kind == rawjson.Null:
+		m.null = m.null || slices.Contains(reasoningMembers, name)
 	case slices.Contains(reasoningMembers, name):
 		m.reasons = true
 		m.plain = m.plain || name != "extra_content"
+		m.keeps = m.keeps || name == "reasoning_content"
 		if kind == rawjson.String {
 			if text := c.Inside(); text != "" {
 				m.thinking = perigee.Escaped(text)
