@@ -176,7 +176,14 @@ func (p *openAIServer) chatWire() *Wire {
 
 // chatMessage returns the client's own bytes if they are in this dialect, and the adapted prompt
 // otherwise.
-func (p *openAIServer) chatMessage(req *perigee.Request) (m message, err error) {
+func (p *openAIServer) chatMessage(req *perigee.Request) (message, error) {
+	_, forgets := p.forgetful.Load(req.Model)
+	m, err := p.chatBody(req)
+	m.forgets = forgets
+	return m, err
+}
+
+func (p *openAIServer) chatBody(req *perigee.Request) (m message, err error) {
 	if req.Verbatim(perigee.DialectOpenAIChat) {
 		return p.ownChat(req)
 	}
@@ -360,13 +367,14 @@ func (p *openAIServer) ownChat(req *perigee.Request) (m message, err error) {
 
 // repairChat writes a request anew that a model refused because of the thinking in its history. Some
 // models of DeepSeek require it, and the oldest refuse it; that is learned here.
-func (p *openAIServer) repairChat(req *perigee.Request, _ *message, refused error) (m message, ok bool) {
+func (p *openAIServer) repairChat(req *perigee.Request, sent *message, refused error) (m message, ok bool) {
 	if !refusedFor(refused, "reasoning_content") || refusedFor(refused, "passed back") || !p.chat.Reasoning {
 		return m, false
 	}
-	if _, known := p.forgetful.LoadOrStore(req.Model, true); known {
+	if sent.forgets {
 		return m, false
 	}
+	p.forgetful.Store(req.Model, true) // a request that was sent at the same time may have been first
 	m, err := p.chatMessage(req)
 	return m, err == nil
 }

@@ -206,3 +206,25 @@ func TestOpenAIGetsNoReasoningInMessages(t *testing.T) {
 		}
 	}
 }
+
+// Each request that was under way when a model turned out to refuse reasoning is sent once more
+// without it, and none twice.
+func TestRefusedReasoningOfRequestsAtOnce(t *testing.T) {
+	p := &openAIServer{profile: profileOf(config.Upstream{Profile: "deepseek"})}
+	req := requestIn(t, perigee.DialectOpenAIChat, "m", false, "hi", `,{"role":"assistant","content":"a","reasoning_content":"b"},{"role":"user","content":"c"}`)
+	refused := perigee.Errorf(perigee.ClassInvalid, "The reasoning_content is not allowed in the input messages")
+	refused.Status = 400
+	sent, err := p.chatMessage(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		repaired, ok := p.repairChat(req, &sent, refused)
+		if !ok || strings.Contains(string(repaired.body[0]), "reasoning_content") {
+			t.Fatalf("%v, %s", ok, repaired.body)
+		}
+		if _, ok := p.repairChat(req, &repaired, refused); ok {
+			t.Error("a request without reasoning is sent again")
+		}
+	}
+}

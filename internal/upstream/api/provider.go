@@ -165,6 +165,8 @@ type message struct {
 	// hides reports whether clients of the dialect do not get a chunk of the answer, because only
 	// perigee has asked for it. If it is nil, they get all.
 	hides func(chunk []byte) bool
+
+	forgets bool // it was written for a model that is known to refuse reasoning in the history
 }
 
 // newMessage returns a message with a body in pieces that were encoded for a request: the pieces
