@@ -33,6 +33,9 @@ type callSignature struct{ callID, signature string }
 // carrierMark is the prefix of every carrier: its type and the version of its format.
 const carrierMark = "pgr\x01"
 
+// carrierStart is how every carrier begins, in base64.
+const carrierStart = "cGdyA"
+
 // carrierSum is how many bytes of a hash end every carrier.
 const carrierSum = 12
 

@@ -3,6 +3,7 @@ package responses
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 
 	"perigee"
 	"perigee/internal/lib/rawjson"
@@ -33,14 +34,13 @@ func (i *OwnItem) IsBare() bool {
 	return i.Kind == "item_reference" || i.Kind == "reasoning" && i.ID != "" && i.Encrypted == "" && !i.Content
 }
 
-// Sealed returns the encrypted content of a reasoning item, and reports whether perigee made it; empty
-// for all other items.
+// Sealed returns the encrypted content of a reasoning item, and reports whether perigee made it, which
+// no provider can read, also if the client has changed it; empty for all other items.
 func (i *OwnItem) Sealed() (content string, own bool) {
 	if i.Kind != "reasoning" {
 		return "", false
 	}
-	_, _, own = openCarrier([]byte(i.Encrypted))
-	return i.Encrypted, own
+	return i.Encrypted, strings.HasPrefix(i.Encrypted, carrierStart)
 }
 
 // WithoutItems returns a body without the items of its input for which drop returns true. All other

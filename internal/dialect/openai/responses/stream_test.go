@@ -226,6 +226,10 @@ func TestChangedCarrierIsDropped(t *testing.T) {
 		if _, _, ok := openCarrier([]byte(whole[:i])); ok {
 			t.Errorf("%q passes", whole[:i])
 		}
+		item := OwnItem{Kind: "reasoning", Encrypted: whole[:i]}
+		if _, own := item.Sealed(); own != (i >= len(carrierStart)) {
+			t.Errorf("%q goes to a provider: %v", whole[:i], !own)
+		}
 	}
 }
 
