@@ -307,6 +307,19 @@ func thoughtsFirst(parts []perigee.Part) []perigee.Part {
 	return append(thoughts, rest...)
 }
 
+// CloseRound returns a prompt in which the open round of tools is over: the model's turn ends after
+// the results, and the user asks it to continue, so that it begins a turn with new thoughts. ok is
+// false if no round is open.
+func CloseRound(p *perigee.Prompt) (closed *perigee.Prompt, ok bool) {
+	last := perigee.LastMessage(p.Contents)
+	if !perigee.HaveResult(p.Contents[last:]) {
+		return nil, false
+	}
+	e := p.Edit()
+	e.Contents = closeRound(slices.Clone(e.Contents), last)
+	return e.Prompt, true
+}
+
 // closeRound ends the model's turn after the results in the user's message that begins at from, so
 // that it begins another one with new thoughts. The user's own texts beside the results follow;
 // without any, a text asks the model to continue.

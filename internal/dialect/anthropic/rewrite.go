@@ -86,6 +86,19 @@ func RewriteThinking(index *rawjson.Document, body []byte, recall perigee.Recall
 	return append(w.EndArray().Buf, body[end:]...), change
 }
 
+// CloseRound returns a body in which the open round of tools is over: the turn of the assistant ends
+// after the results, and the user asks it to continue. All other bytes stay. ok is false if the last
+// message has no results.
+func CloseRound(body []byte) (closed []byte, ok bool) {
+	messages, _ := thinkingMessages(rawjson.NewCursor(body))
+	if n := len(messages); n == 0 || !messages[n-1].results {
+		return body, false
+	}
+	_, end, _ := rawjson.Find(body, "messages")
+	const closing = `,{"role":"assistant","content":"[The tools have answered.]"},{"role":"user","content":"Continue."}`
+	return rawjson.Splice(body, rawjson.Edit{Start: end - 1, End: end - 1, New: []byte(closing)}), true
+}
+
 // A thinkingMessage is a message in a body, and what of it concerns thinking.
 type thinkingMessage struct {
 	at        int // its offset in the body

@@ -211,6 +211,9 @@ func (a *anthropicProvider) repair(req *perigee.Request, sent *message, refused 
 	if e.Class != perigee.ClassInvalid || e.Status != http.StatusBadRequest {
 		return m, false
 	}
+	if strings.Contains(e.Message, "blocks in the latest assistant message cannot be modified") {
+		return a.closeRound(req, sent)
+	}
 	if req.Verbatim(perigee.DialectAnthropic) {
 		return a.repairOwn(req, sent, e)
 	}
@@ -244,6 +247,31 @@ func (a *anthropicProvider) repairOwn(req *perigee.Request, sent *message, refus
 	e := memberEditor{body: body}
 	e.object(rawjson.NewCursor(body), (&Members{Drop: []string{"thinking"}}).changes(false))
 	return message{body: e.pieces(), notes: []perigee.Note{note}}, len(e.edits) > 0
+}
+
+// closeRound ends the open round of tools in a request that was refused because the thinking of the
+// round is lost. Models that always think need it: thinking cannot be left out for them.
+func (a *anthropicProvider) closeRound(req *perigee.Request, sent *message) (m message, ok bool) {
+	note := perigee.Note{Action: perigee.NoteRepaired, Subject: "round of tools whose first thoughts are lost"}
+	if req.RefuseIfStrict([]perigee.Note{note}) != nil {
+		return m, false
+	}
+	if req.Verbatim(perigee.DialectAnthropic) {
+		body, ok := dialect.CloseRound(slices.Concat(sent.body...))
+		return message{body: [][]byte{body}, notes: []perigee.Note{note}}, ok
+	}
+	prompt, err := req.Prompt()
+	if err != nil {
+		return m, false
+	}
+	if prompt, ok = adapt.CloseRound(prompt); !ok {
+		return m, false
+	}
+	m, err = a.translated(req.WithPrompt(prompt), func(prompt *perigee.Prompt) message {
+		return message{body: [][]byte{dialect.EncodeRequest(prompt, dialect.Envelope{Model: req.Model, Stream: req.Stream})}}
+	})
+	m.notes = append(slices.DeleteFunc(m.notes, func(n perigee.Note) bool { return slices.Contains(sent.notes, n) }), note)
+	return m, err == nil
 }
 
 // outputLimit matches the error about a limit that is beyond the model's.
