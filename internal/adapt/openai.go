@@ -46,6 +46,7 @@ type Server struct {
 	Marks     bool     // accepts cache marks
 	Builtins  []string // its own tools
 	IDs       int      // the length of ids of calls, which have letters and digits only; 0 for any
+	MaxID     int      // the length of the longest id of a call, if ids of other servers are longer
 	MinOutput int64    // the smallest limit of an answer
 }
 
@@ -593,20 +594,27 @@ func (a *openAI) medium(p *perigee.Part, model bool) bool {
 	return lost("[data of type " + mime + ", which this model cannot read]")
 }
 
-// maxCallID is the length of the longest id of a call that OpenAI takes.
+// maxCallID is the length of the longest id of a call that servers take which name no other one.
 const maxCallID = 64
+
+// CallID returns an id of a call that the server takes: the given one if possible, and otherwise one
+// that is made from it.
+func (s *Server) CallID(id string) string {
+	switch {
+	case s.IDs > 0 && (len(id) != s.IDs || strings.ContainsAny(id, "_-")):
+		return digestID(id, s.IDs)
+	case len(id) > cmp.Or(s.MaxID, maxCallID):
+		return digestID(id, 32)
+	}
+	return id
+}
+
+// LimitsIDs reports whether the server refuses ids of calls that other servers make.
+func (s *Server) LimitsIDs() bool { return s.IDs > 0 || s.MaxID > 0 }
 
 // shorten replaces the ids of calls that the server does not take.
 func (a *openAI) shorten(list []perigee.Content) {
-	short := func(id string) string {
-		switch {
-		case a.server.IDs > 0 && (len(id) != a.server.IDs || strings.ContainsAny(id, "_-")):
-			return digestID(id, a.server.IDs)
-		case len(id) > maxCallID:
-			return digestID(id, 32)
-		}
-		return id
-	}
+	short := a.server.CallID
 	for i := range list {
 		list[i].Parts = perigee.EditParts(list[i].Parts, func(p *perigee.Part) bool {
 			switch {

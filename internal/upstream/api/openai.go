@@ -342,6 +342,9 @@ func fitThinking(req *perigee.Request, server *adapt.Server) (t *perigee.Thinkin
 // server takes.
 func (p *openAIServer) ownChat(req *perigee.Request) (m message, err error) {
 	body, notes := chat.RewriteReasoning(rawjson.Index(req.Index), req.Body, p.history(req.Model), req.Recall)
+	if p.chat.LimitsIDs() {
+		body = chat.RewriteIDs(rawjson.Index(req.Index), body, p.chat.CallID)
+	}
 	if err := req.RefuseIfStrict(notes); err != nil {
 		return m, err
 	}

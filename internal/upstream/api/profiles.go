@@ -40,7 +40,7 @@ func except(some ...string) []string {
 // openAI is OpenAI itself, and Azure, which serves the same models.
 var openAI = adapt.Server{
 	Options: with(adapt.OptionVerbosity, adapt.OptionTier), Stops: 4,
-	Efforts: openAIEfforts, Fixed: openAIReasons, EffortAlone: openAIEffortAlone,
+	Efforts: openAIEfforts, Fixed: openAIReasons, EffortAlone: openAIEffortAlone, MaxID: 40,
 	Schemas: true, JSONWord: true, Custom: true, Allowed: true, Named: true, Developer: true, Documents: true, Sounds: true,
 }
 

@@ -31,6 +31,7 @@ func place(message int, list string, part int) string {
 type part struct {
 	kind     string
 	text     string // escaped, and so is the refusal
+	thinking string
 	refusal  string
 	url      string // may alias the body, and so may data
 	data     string
@@ -68,6 +69,11 @@ func (d *decoder) part(parts []perigee.Part, where func() string) []perigee.Part
 			return parts
 		}
 		return append(parts, perigee.Part{Text: perigee.Escaped(p.text), Cache: p.cache})
+	case "thinking": // an answer of Mistral's
+		if p.thinking == "" {
+			return parts
+		}
+		return append(parts, perigee.Part{Text: perigee.Plain(p.thinking), Thought: true})
 	case "image_url", "video_url", "input_audio", "file":
 		part, err := d.medium(&p)
 		if err != nil {
@@ -99,10 +105,26 @@ func (d *decoder) partField(key []byte, p *part) {
 		d.c.Read(d.notes.Rest("messages[].content[].file."), "file_data", func() { p.data = d.c.Alias() }, "filename", &p.filename, "file_id", &p.fileID)
 	case "cache_control":
 		p.cache = dialect.ReadCacheMark(d.c)
+	case "thinking":
+		p.thinking = readThinking(d.c)
+	case "closed": // whether the thinking is whole
 	case "index": // of images in an answer that came from here
 	default:
 		d.notes.Unknown("messages[].content[].", key)
 	}
+}
+
+// readThinking reads the texts of a part of type thinking.
+func readThinking(c *rawjson.Cursor) string {
+	if c.Kind() != rawjson.Array {
+		return ""
+	}
+	var said rawjson.Text
+	for range c.Array() {
+		_, more := openai.ReadPair(c, "type", "text")
+		said.Add(more)
+	}
+	return said.String()
 }
 
 // mediaField reads {"url": …, "detail": …}, or the URL alone, as some clients write it.

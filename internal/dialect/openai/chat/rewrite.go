@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -61,6 +60,61 @@ func RewriteReasoning(index *rawjson.Document, body []byte, h History, recall pe
 	return rawjson.Splice(body, edits...), dropped.List()
 }
 
+// RewriteIDs returns a body with other ids of calls, in calls and in their results. All other bytes
+// stay. If no id changes, the result is body. index is of the body, or nil.
+func RewriteIDs(index *rawjson.Document, body []byte, id func(string) string) []byte {
+	var edits []rawjson.Edit
+	c := index.Value(body)
+	replace := func() {
+		if start := c.Offset(); c.Kind() == rawjson.String {
+			was := c.Alias()
+			if next := id(was); next != was {
+				edits = append(edits, rawjson.Edit{Start: start, End: c.Offset(), New: rawjson.AppendString(nil, next)})
+			}
+		}
+	}
+	eachMessage(c, func() {
+		for key := range c.Object() {
+			switch {
+			case string(key) == "tool_call_id":
+				replace()
+			case string(key) == "tool_calls" && c.Kind() == rawjson.Array:
+				for range c.Array() {
+					if c.Kind() != rawjson.Object {
+						continue
+					}
+					for key := range c.Object() {
+						if string(key) == "id" {
+							replace()
+						}
+					}
+				}
+			}
+		}
+	})
+	if edits == nil {
+		return body
+	}
+	return rawjson.Splice(body, edits...)
+}
+
+// eachMessage calls visit before each message of the body before a cursor that is an object.
+func eachMessage(c *rawjson.Cursor, visit func()) {
+	if c.Kind() != rawjson.Object {
+		return
+	}
+	for key := range c.Object() {
+		if string(key) != "messages" || c.Kind() != rawjson.Array {
+			continue
+		}
+		for range c.Array() {
+			if c.Kind() == rawjson.Object {
+				visit()
+			}
+		}
+	}
+}
+
 // encode returns the member for the reasoning of a message with calls, and a comma. It is nil if the
 // server needs none.
 func (h *History) encode(known []perigee.Part) []byte {
@@ -95,28 +149,17 @@ var reasoningMembers = []string{"reasoning_content", "reasoning", "reasoning_det
 // modelMessages lists the messages of the model, in the body before a cursor, that have reasoning or
 // calls.
 func modelMessages(c *rawjson.Cursor) (list []modelMessage) {
-	if c.Kind() != rawjson.Object {
-		return nil
-	}
-	for key := range c.Object() {
-		if string(key) != "messages" || c.Kind() != rawjson.Array {
-			continue
+	eachMessage(c, func() {
+		m := modelMessage{start: c.Offset()}
+		if m.read(c) == "assistant" && (m.reasons || len(m.calls) > 0) {
+			list = append(list, m)
 		}
-		for range c.Array() {
-			m := modelMessage{start: c.Offset()}
-			if m.read(c) == "assistant" && (m.reasons || len(m.calls) > 0) {
-				list = append(list, m)
-			}
-		}
-	}
+	})
 	return list
 }
 
 // read reads a message and returns its role.
 func (m *modelMessage) read(c *rawjson.Cursor) (role string) {
-	if c.Kind() != rawjson.Object {
-		return ""
-	}
 	for key := range c.Object() {
 		if string(key) == "role" {
 			role = readRole(c)
@@ -178,17 +221,11 @@ func (m *modelMessage) contentPart(c *rawjson.Cursor) {
 	}
 	m.reasons, m.plain = true, true
 	inner := rawjson.NewCursor(part)
-	var said rawjson.Text
 	for key := range inner.Object() {
-		if string(key) != "thinking" || inner.Kind() != rawjson.Array {
-			continue
-		}
-		for range inner.Array() {
-			_, more := openai.ReadPair(inner, "type", "text")
-			said.Add(more)
+		if string(key) == "thinking" {
+			m.thinking = perigee.Plain(readThinking(inner))
 		}
 	}
-	m.thinking = perigee.Plain(said.String())
 }
 
 func isThinkingPart(part []byte) bool {

@@ -139,3 +139,20 @@ func TestDetailsAreCollected(t *testing.T) {
 		}
 	}
 }
+
+// Ids of calls are replaced in calls and in their results, and nowhere else.
+func TestRewriteIDs(t *testing.T) {
+	short := func(id string) string { return id[:min(len(id), 3)] }
+	const body = `{ "id":"abcdef", "messages" : [ {"role":"user","content":"abcdef","id":"abcdef"}, 1,` +
+		` {"role":"assistant","tool_calls":[ {"function":{"name":"f","id":"abcdef"}, "id" : "abcdef"}, 2, {"id":"ab"}, {"id":3}]},` +
+		` {"tool_call_id":"\u0061bcdef" ,"role":"tool"} ] }`
+	want := strings.NewReplacer(`"id" : "abcdef"`, `"id" : "abc"`, `"\u0061bcdef"`, `"abc"`).Replace(body)
+	if got := string(RewriteIDs(nil, []byte(body), short)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	for _, body := range []string{`{}`, `[]`, `{"messages":1}`, `{"messages":[{"tool_calls":1,"tool_call_id":2}]}`} {
+		if got := string(RewriteIDs(nil, []byte(body), short)); got != body {
+			t.Errorf("%s became %s", body, got)
+		}
+	}
+}
