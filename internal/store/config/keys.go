@@ -45,12 +45,16 @@ func ownerOf(key string, u Upstream) string {
 // methods are the ends of URLs that name a method of an API. url ends before them.
 var methods = []string{"/chat/completions", "/completions", "/responses", "/embeddings", "/models", "/messages"}
 
-// checkAddress refuses a url with a method in it.
+// checkAddress refuses a url with a method in it, and OpenAI's without the version.
 func (l *loader) checkAddress(u Upstream, key string) {
 	if u.Kind != KindOpenAI || !l.accepted(key+".url") {
 		return
 	}
 	address := strings.TrimRight(u.URL, "/")
+	if address == "https://api.openai.com" {
+		l.problem(key+".url", key+".url: the version is missing", "use "+address+"/v1")
+		return
+	}
 	for _, method := range methods {
 		if base, found := strings.CutSuffix(address, method); found {
 			l.problem(key+".url", fmt.Sprintf("%s.url: %s is a method of the API, which perigee adds itself", key, method), "use "+base)
