@@ -49,13 +49,26 @@ func lost(upstream string) error {
 		Cause:   &perigee.Fault{Param: "previous_response_id", Code: "previous_response_not_found"}}
 }
 
+// resolvePinned is resolve for a request that may be pinned to an upstream. The name of another
+// upstream before the model is an error: that one does not have the conversation.
+func (r *Router) resolvePinned(req *perigee.Request) (resolution, error) {
+	found, err := r.resolve(req.Model)
+	if err == nil && req.Pinned != "" && found.upstream != "" && found.upstream != req.Pinned {
+		err = &perigee.Error{Class: perigee.ClassInvalid,
+			Message: "the response is stored at the upstream " + perigee.Clip(req.Pinned, maxNamed) + ", and the model is named at " + found.upstream,
+			Hint:    "send the whole input, or name the model without an upstream",
+			Cause:   &perigee.Fault{Param: "previous_response_id", Code: "previous_response_not_found"}}
+	}
+	return found, err
+}
+
 // Forwards reports whether the upstream that would be asked first gets the client's own bytes.
 func (r *Router) Forwards(ctx context.Context, req *perigee.Request) bool {
 	r, err := r.limited(&req.Origin, req.Pinned)
 	if err != nil {
 		return false
 	}
-	found, err := r.resolve(req.Model)
+	found, err := r.resolvePinned(req)
 	if err != nil {
 		return false
 	}

@@ -78,23 +78,26 @@ func TestRawRequestsGoToTheUpstreamThatTheReplayNames(t *testing.T) {
 func TestPinnedRequests(t *testing.T) {
 	first, second := says("first"), says("second")
 	r := router(t, Options{Targets: []Target{{"a", first}, {"b", second}}, Rules: []Rule{{Match: "*", To: []string{"a"}}}, Fallback: "f"})
-	for _, model := range []string{"m", "a/m"} {
+	for _, model := range []string{"m", "b/m"} {
 		pinned := request(model)
 		pinned.Pinned = "b"
 		if heard, err := askFor(r, pinned); err != nil || !strings.Contains(heard, "second") {
 			t.Errorf("%s: %s, %v", model, heard, err)
 		}
 	}
-	lost := request("m")
-	lost.Pinned = "gone"
-	_, err := askFor(r, lost)
-	_, uncounted := r.CountTokens(t.Context(), lost)
-	for _, err := range []error{err, uncounted} {
-		if fault, ok := errors.AsType[*perigee.Fault](err); !ok || fault.Code != "previous_response_not_found" {
-			t.Errorf("without the upstream: %v", err)
+	lost, other := request("m"), request("a/m")
+	lost.Pinned, other.Pinned = "gone", "b"
+	var err error
+	for _, req := range []*perigee.Request{lost, other} {
+		_, err = askFor(r, req)
+		_, uncounted := r.CountTokens(t.Context(), req)
+		for _, err := range []error{err, uncounted} {
+			if fault, ok := errors.AsType[*perigee.Fault](err); !ok || fault.Code != "previous_response_not_found" {
+				t.Errorf("%s pinned to %s: %v", req.Model, req.Pinned, err)
+			}
 		}
 	}
-	if r.Forwards(t.Context(), lost) || len(first.asked) != 0 {
+	if r.Forwards(t.Context(), lost) || r.Forwards(t.Context(), other) || len(first.asked) != 0 {
 		t.Errorf("another upstream was asked: %q", first.asked)
 	}
 	err = r.CallResponse(t.Context(), &perigee.ResponseCall{Upstream: "gone"}, nil)

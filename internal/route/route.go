@@ -92,7 +92,7 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 			yield(perigee.Event{}, err)
 			return
 		}
-		found, err := r.resolve(req.Model)
+		found, err := r.resolvePinned(req)
 		if err != nil {
 			yield(perigee.Event{}, err)
 			return
@@ -211,7 +211,7 @@ func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perige
 			}
 			return c.CountTokens(ctx, ready)
 		}}
-	found, err := r.resolve(req.Model)
+	found, err := r.resolvePinned(req)
 	if err != nil {
 		return nil, err
 	}
