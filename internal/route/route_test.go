@@ -350,7 +350,7 @@ func TestLongListsAreListed(t *testing.T) {
 	for i := range n {
 		long.models = append(long.models, fmt.Sprintf("m%d", i))
 	}
-	r := router(t, Options{Targets: []Target{{"a", long}, {"b", long}, {"empty", &source{models: []string{}}}}, Aliases: map[string]string{"other": "m7", "m1*": "m2"}})
+	r := router(t, Options{Targets: []Target{{"a", long}, {"b", &source{models: long.models}}, {"empty", &source{models: []string{}}}}, Aliases: map[string]string{"other": "m7", "m1*": "m2"}})
 	list, err := r.Models(t.Context())
 	if err != nil {
 		t.Fatal(err)
