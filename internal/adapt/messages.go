@@ -277,7 +277,7 @@ func (a *messagesAdapter) prefill() {
 	}
 	silent := true
 	if t := a.prompt.Generation.Thinking; t != nil {
-		want := wanted(t)
+		want := wanted(*t)
 		silent = want.Budget != nil && *want.Budget == 0
 	}
 	if a.model.Prefill && silent {

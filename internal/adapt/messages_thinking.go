@@ -28,7 +28,8 @@ func (a *messagesAdapter) thinking() {
 	if gen.Thinking == nil {
 		return
 	}
-	want := wanted(gen.Thinking)
+	want := wanted(*gen.Thinking)
+	want.Extra = nil
 	if want.Level != "" && !slices.Contains(levels, want.Level) {
 		a.notes.Dropped("thinking level " + clip(want.Level))
 		want.Level = ""
@@ -43,9 +44,8 @@ func (a *messagesAdapter) thinking() {
 }
 
 // wanted returns a setting with levels that are numbers as budgets.
-func wanted(t *perigee.Thinking) perigee.Thinking {
-	want := *t
-	want.Extra, want.Level = nil, strings.ToLower(want.Level)
+func wanted(want perigee.Thinking) perigee.Thinking {
+	want.Level = strings.ToLower(want.Level)
 	switch want.Level {
 	case "none", "off":
 		want.Level, want.Budget = "", new(int64(0))

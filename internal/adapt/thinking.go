@@ -170,15 +170,7 @@ func (a *adapter) fitThinking(want perigee.Thinking) *perigee.Thinking {
 		want.Level = a.knownLevel(want.Level)
 		a.spellOut(&want)
 	}
-	want.Level = strings.ToLower(want.Level)
-	switch want.Level {
-	case "none", "off":
-		want.Level, want.Budget = "", new(int64(0))
-	case "auto", "dynamic":
-		want.Level, want.Budget = "", new(int64(-1))
-	case "thinking_level_unspecified":
-		want.Level = ""
-	}
+	want = wanted(want)
 	if !can.Possible() {
 		if want.Level != "" || want.Budget != nil && *want.Budget != 0 || want.Include != nil && *want.Include {
 			a.notes.Dropped("thinking")
