@@ -7,19 +7,21 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/schema"
 	"perigee/internal/lib/rawjson"
 )
 
 // ForAnthropic returns the prompt as the Messages API accepts it from a client of any dialect, the
 // Undo for the answer, and notes on changes that may affect the client. If cache is true and the
 // prompt has no marks of its own, a mark lets the provider cache the conversation. p is not changed;
-// the result shares its unchanged parts with p.
+// the result shares its unchanged parts with p. schemas may be nil.
 //
 // Thinking and redacted thinking are sent back only with a signature; package thoughtsig has removed
 // the signatures of other providers.
-func ForAnthropic(p *perigee.Prompt, model models.MessagesSpec, cache bool) (*perigee.Prompt, Undo, []perigee.Note) {
+func ForAnthropic(p *perigee.Prompt, model models.MessagesSpec, cache bool, schemas *schema.Cache) (*perigee.Prompt, Undo, []perigee.Note) {
 	a := &messagesAdapter{model: model, adapter: adapter{prompt: *p, names: nameMap{NoPunctuation: true},
 		spec: models.Spec{ID: model.ID, Family: models.Claude, Output: model.Output}}}
+	a.opts.Schemas = schemas
 	a.declareTools()
 	a.instruct()
 	a.converse()

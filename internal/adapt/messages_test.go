@@ -49,7 +49,7 @@ func TestRequestsOfRealClientsPassAtAnthropic(t *testing.T) {
 			}
 		}
 		for _, model := range simulatedModels {
-			adapted, _, _ := ForAnthropic(e.Prompt, models.MessagesOf(model), true)
+			adapted, _, _ := ForAnthropic(e.Prompt, models.MessagesOf(model), true, nil)
 			if refusal := refusedBy(adapted, model, simulated.Signer{}); refusal != nil {
 				t.Errorf("%s for %s: %s: %s", name, model, refusal.Rule, refusal.Message)
 			}
@@ -145,7 +145,7 @@ func TestForAnthropic(t *testing.T) {
 		"a signature from Google's gateway": {"claude-3-5-haiku", perigee.Prompt{Contents: []perigee.Content{said(user, "hi"), {Role: model, Parts: []perigee.Part{{Thought: true, Text: perigee.Plain("hm"), Signature: "RWpJS01BPT0="}, {Text: perigee.Plain("a")}}}, said(user, "hi")}, Generation: limited(perigee.Generation{})}, `"signature":"EjIKMA=="`, ""},
 	} {
 		before, _ := json.Marshal(c.prompt)
-		adapted, _, notes := ForAnthropic(&c.prompt, models.MessagesOf(c.model), false)
+		adapted, _, notes := ForAnthropic(&c.prompt, models.MessagesOf(c.model), false, nil)
 		body := string(wire.EncodeRequest(adapted, wire.Envelope{Model: c.model}))
 		if unwanted, ok := strings.CutPrefix(c.want, "!"); ok {
 			for word := range strings.FieldsSeq(unwanted) {
@@ -187,7 +187,7 @@ func TestForAnthropicMarksTheCache(t *testing.T) {
 		cache  bool
 		want   string
 	}{{plain, true, "true added cache_control"}, {plain, false, "false "}, {own, true, "false "}} {
-		adapted, _, notes := ForAnthropic(c.prompt, models.MessagesOf("claude-opus-5"), c.cache)
+		adapted, _, notes := ForAnthropic(c.prompt, models.MessagesOf("claude-opus-5"), c.cache, nil)
 		if got := fmt.Sprint(adapted.Cache != nil, " ", noteList(notes)); got != c.want {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
@@ -207,7 +207,7 @@ func TestAnthropicAcceptsWhatWePrepare(t *testing.T) {
 			}
 			p = resigned(vet(p, model), signer)
 			before := string(gemini.EncodeRequest(p))
-			out, undo, _ := ForAnthropic(p, models.MessagesOf(model), true)
+			out, undo, _ := ForAnthropic(p, models.MessagesOf(model), true, nil)
 			if after := string(gemini.EncodeRequest(p)); after != before {
 				t.Fatalf("the client's prompt changed from\n%s\nto\n%s", before, after)
 			}
@@ -219,7 +219,7 @@ func TestAnthropicAcceptsWhatWePrepare(t *testing.T) {
 			if config := p.ToolConfig; config == nil || len(config.Allowed) == 0 {
 				checkNames(t, p, out, undo)
 			}
-			again, _, notes := ForAnthropic(out, models.MessagesOf(model), true)
+			again, _, notes := ForAnthropic(out, models.MessagesOf(model), true, nil)
 			again.Generation.Thinking = out.Generation.Thinking // which is in the provider's form
 			if twice := string(wire.EncodeRequest(again, wire.Envelope{Model: model})); twice != body {
 				t.Fatalf("preparing twice made\n%s\nof\n%s\nwith %v", twice, body, notes)

@@ -3,7 +3,6 @@ package adapt
 import (
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 
 	"perigee"
@@ -61,9 +60,7 @@ func (a *messagesAdapter) declared(f perigee.Function) *perigee.Function {
 	}
 	f.Extra = nil
 	if !f.JSONSchema && f.Parameters != nil {
-		r := schemaRewriter{subset: true}
-		r.schema(f.Parameters)
-		f.Parameters = r.Buf
+		f.Parameters = a.opts.Schemas.JSON(f.Parameters)
 	}
 	f.JSONSchema = true
 	if f.Parameters != nil && !isPlainObject(f.Parameters) {
@@ -99,7 +96,7 @@ func isOpen(raw json.RawMessage) bool {
 	if !isObject(raw) {
 		return true
 	}
-	r := schemaRewriter{closed: true}
+	var r schemaCloser
 	r.schema(raw)
 	return r.opened
 }
@@ -148,15 +145,15 @@ func (a *messagesAdapter) choose() {
 // no format of answers without a schema.
 func (a *messagesAdapter) answerFormat() {
 	gen := &a.prompt.Generation
-	raw, subset := gen.ResponseJSON, false
-	if raw == nil {
-		raw, subset = gen.ResponseSchema, true
+	raw := gen.ResponseJSON
+	if raw == nil && gen.ResponseSchema != nil {
+		raw = a.opts.Schemas.JSON(gen.ResponseSchema)
 	}
 	mime := gen.ResponseMIME
 	gen.ResponseJSON, gen.ResponseSchema, gen.ResponseMIME = nil, nil, ""
 	switch {
 	case isObject(raw) && string(raw) != "{}":
-		r := schemaRewriter{subset: subset, closed: true}
+		var r schemaCloser
 		r.schema(raw)
 		gen.ResponseJSON, gen.ResponseMIME = r.Buf, jsonMIME
 		if len(r.lost) > 0 {
@@ -167,11 +164,10 @@ func (a *messagesAdapter) answerFormat() {
 	}
 }
 
-// A schemaRewriter writes a schema in the form that the Messages API takes.
-type schemaRewriter struct {
+// A schemaCloser writes the JSON Schema of an answer in the form that the Messages API takes: objects
+// have no further properties, and there are no limits of values.
+type schemaCloser struct {
 	rawjson.Writer
-	subset bool     // the schema is in the subset of the Gemini API, which has its own names of types
-	closed bool     // objects have no further properties, and there are no limits of values
 	opened bool     // an object had further properties
 	lost   []string // keywords that were left out, each once
 }
@@ -181,21 +177,17 @@ var limits = []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximu
 	"maxItems", "uniqueItems", "minProperties", "maxProperties", "patternProperties"}
 
 // schema writes a schema.
-func (r *schemaRewriter) schema(raw json.RawMessage) {
+func (r *schemaCloser) schema(raw json.RawMessage) {
 	if !isObject(raw) {
 		r.Raw(raw)
 		return
 	}
-	var kind json.RawMessage
-	nullable, further, object := false, true, false
+	further, object := true, false
 	c := rawjson.NewCursor(raw)
 	for key := range c.Object() {
 		switch string(key) {
 		case "type":
-			kind = c.Raw()
-			object = object || strings.Contains(strings.ToLower(string(kind)), `"object"`)
-		case "nullable":
-			nullable = string(c.Raw()) == "true"
+			object = object || strings.Contains(strings.ToLower(string(c.Raw())), `"object"`)
 		case "properties":
 			object = true
 		case "additionalProperties":
@@ -205,9 +197,9 @@ func (r *schemaRewriter) schema(raw json.RawMessage) {
 	r.Object()
 	c = rawjson.NewCursor(raw)
 	for key := range c.Object() {
-		r.keyword(string(key), c, kind, r.subset && nullable)
+		r.keyword(string(key), c)
 	}
-	if r.closed && object {
+	if object {
 		r.Key("additionalProperties").Bool(false)
 		r.opened = r.opened || further
 	}
@@ -215,27 +207,15 @@ func (r *schemaRewriter) schema(raw json.RawMessage) {
 }
 
 // keyword writes a keyword of a schema.
-func (r *schemaRewriter) keyword(name string, c *rawjson.Cursor, kind json.RawMessage, nullable bool) {
+func (r *schemaCloser) keyword(name string, c *rawjson.Cursor) {
 	value := c.Raw()
 	switch {
-	case r.closed && name == "additionalProperties":
+	case name == "additionalProperties":
 		if string(value) != "false" {
 			r.lose(name)
 		}
-	case r.closed && (slices.Contains(limits, name) || name == "minItems" && string(value) != "0" && string(value) != "1"):
+	case slices.Contains(limits, name) || name == "minItems" && string(value) != "0" && string(value) != "1":
 		r.lose(name)
-	case r.subset && (name == "nullable" || name == "propertyOrdering"):
-	case r.subset && name == "type":
-		lower := []byte(strings.ToLower(string(kind)))
-		if nullable {
-			r.Key("type").Array().Raw(lower).String("null").EndArray()
-		} else {
-			r.Key("type").Raw(lower)
-		}
-	case r.subset && len(value) > 2 && value[0] == '"' && (strings.HasPrefix(name, "min") || strings.HasPrefix(name, "max")):
-		if n, err := strconv.ParseInt(rawjson.Inside(value), 10, 64); err == nil {
-			r.Key(name).Int(n) // the API writes such numbers as strings, too
-		}
 	case (name == "properties" || name == "$defs" || name == "definitions") && isObject(value):
 		r.AnyKey(name).Object()
 		inner := rawjson.NewCursor(value)
@@ -251,7 +231,7 @@ func (r *schemaRewriter) keyword(name string, c *rawjson.Cursor, kind json.RawMe
 			r.schema(inner.Raw())
 		}
 		r.EndArray()
-	case name == "items" || name == "not" || name == "additionalProperties":
+	case name == "items" || name == "not":
 		r.AnyKey(name)
 		r.schema(value)
 	default:
@@ -259,7 +239,7 @@ func (r *schemaRewriter) keyword(name string, c *rawjson.Cursor, kind json.RawMe
 	}
 }
 
-func (r *schemaRewriter) lose(keyword string) {
+func (r *schemaCloser) lose(keyword string) {
 	if !slices.Contains(r.lost, keyword) {
 		r.lost = append(r.lost, keyword)
 	}

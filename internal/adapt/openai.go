@@ -68,9 +68,10 @@ const (
 
 // ForOpenAI returns the prompt as a server with one of OpenAI's APIs accepts it from a client of any
 // dialect, the Undo for the answer, and notes on changes that may affect the client. p is not
-// changed; the result shares its unchanged parts with p.
-func ForOpenAI(p *perigee.Prompt, server *Server, model string) (*perigee.Prompt, Undo, []perigee.Note) {
+// changed; the result shares its unchanged parts with p. schemas may be nil.
+func ForOpenAI(p *perigee.Prompt, server *Server, model string, schemas *schema.Cache) (*perigee.Prompt, Undo, []perigee.Note) {
 	a := &openAI{adapter: adapter{prompt: *p}, server: server, model: model}
+	a.opts.Schemas = schemas
 	a.names = nameMap{NoPunctuation: true}
 	a.dropMembers()
 	a.declareTools()
@@ -149,7 +150,7 @@ func (a *openAI) function(f *perigee.Function) *perigee.Function {
 	case !isObject(next.Parameters):
 		next.Parameters = noParameters
 	case !next.JSONSchema:
-		next.Parameters = schema.JSON(next.Parameters)
+		next.Parameters = a.opts.Schemas.JSON(next.Parameters)
 	}
 	next.Parameters = withProperties(next.Parameters)
 	next.JSONSchema = true
@@ -296,7 +297,7 @@ func (a *openAI) hasFunctions() bool {
 func (a *openAI) format() {
 	g := &a.prompt.Generation
 	if g.ResponseJSON == nil && g.ResponseSchema != nil {
-		g.ResponseJSON = schema.JSON(g.ResponseSchema)
+		g.ResponseJSON = a.opts.Schemas.JSON(g.ResponseSchema)
 	}
 	g.ResponseSchema = nil
 	switch {

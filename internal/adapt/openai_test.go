@@ -20,7 +20,7 @@ func TestForOpenAIAddsProperties(t *testing.T) {
 	} {
 		p := &perigee.Prompt{Contents: []perigee.Content{said("user", "hi")},
 			Tools: []perigee.Tool{{Function: &perigee.Function{Name: "f", Parameters: json.RawMessage(given), JSONSchema: true}}}}
-		adapted, _, notes := ForOpenAI(p, &Server{}, "m")
+		adapted, _, notes := ForOpenAI(p, &Server{}, "m", nil)
 		if got := string(adapted.Tools[0].Function.Parameters); got != want || len(notes) > 0 {
 			t.Errorf("%s: got %s, notes %v", given, got, notes)
 		}
@@ -31,7 +31,7 @@ func TestForOpenAIAddsProperties(t *testing.T) {
 func TestForOpenAIAnswersTheLastCall(t *testing.T) {
 	call := perigee.Part{Kind: perigee.PartCall, Call: &perigee.FunctionCall{ID: "c1", Name: "f"}}
 	p := &perigee.Prompt{Contents: []perigee.Content{said("user", "hi"), {Role: perigee.RoleModel, Parts: []perigee.Part{call}}}}
-	adapted, _, notes := ForOpenAI(p, &Server{}, "m")
+	adapted, _, notes := ForOpenAI(p, &Server{}, "m", nil)
 	if n := len(adapted.Contents); n != 3 || adapted.Contents[2].Parts[0].Response == nil || adapted.Contents[2].Parts[0].Response.ID != "c1" || len(notes) == 0 {
 		t.Errorf("got %+v, notes %v", adapted.Contents, notes)
 	}

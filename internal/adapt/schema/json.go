@@ -8,9 +8,13 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// JSON returns a schema of the Gemini API as a JSON Schema: types in lower case, and null as one of
-// the types of a nullable value. A schema that is one already is returned unchanged.
-func JSON(raw json.RawMessage) json.RawMessage {
+// JSON returns a schema of the Gemini API, an object, as a JSON Schema: types in lower case, and null
+// as one of the types of a nullable value. A schema that is one already is returned unchanged.
+func (c *Cache) JSON(raw json.RawMessage) json.RawMessage {
+	return c.clean(raw, rules{json: true}).Schema
+}
+
+func toJSON(raw json.RawMessage) json.RawMessage {
 	w := rawjson.Writer{Buf: make([]byte, 0, len(raw)+len(raw)/8)}
 	writeJSON(&w, rawjson.NewCursor(raw), maxDepth)
 	if bytes.Equal(w.Buf, raw) {

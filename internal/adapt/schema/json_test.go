@@ -4,6 +4,7 @@ import "testing"
 
 // Schemas of the Gemini API become JSON Schemas, and JSON Schemas stay unchanged.
 func TestJSON(t *testing.T) {
+	cache := NewCache(CacheBytes)
 	for _, c := range []struct{ name, in, want string }{
 		{"types", `{"type":"OBJECT","properties":{"a":{"type":"STRING"},"b":{"type":"ARRAY","items":{"type":"INTEGER"}}},"required":["a"]}`,
 			`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"array","items":{"type":"integer"}}},"required":["a"]}`},
@@ -22,8 +23,10 @@ func TestJSON(t *testing.T) {
 		{"several types", `{"type":["string","null"]}`, `{"type":["string","null"]}`},
 		{"true", `true`, `true`},
 	} {
-		if got := string(JSON([]byte(c.in))); got != c.want {
-			t.Errorf("%s: %s\nwant %s", c.name, got, c.want)
+		for _, cache := range []*Cache{nil, cache, cache} {
+			if got := string(cache.JSON([]byte(c.in))); got != c.want {
+				t.Errorf("%s: %s\nwant %s", c.name, got, c.want)
+			}
 		}
 	}
 }

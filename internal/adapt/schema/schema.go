@@ -45,6 +45,7 @@ type rules struct {
 	family   Family
 	response bool
 	sparing  bool
+	json     bool // a JSON Schema is wanted, and nothing else counts
 }
 
 // A cleaner is the state of cleaning one schema.
@@ -71,6 +72,9 @@ type cleaner struct {
 const maxValues = 1 << 16
 
 func clean(raw []byte, r rules) Result {
+	if r.json {
+		return Result{Schema: toJSON(raw)}
+	}
 	c := cleaner{rules: r}
 	if len(raw) <= maxValues || valuesIn(raw) <= maxValues {
 		return c.run(raw)

@@ -16,6 +16,7 @@ import (
 	"perigee"
 	"perigee/internal/adapt"
 	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/schema"
 	dialect "perigee/internal/dialect/anthropic"
 	"perigee/internal/lib/lazyregexp"
 	"perigee/internal/lib/rawjson"
@@ -28,7 +29,7 @@ const anthropicVersion = "2023-06-01"
 
 // Anthropic returns the provider of the Messages API, at Anthropic or at a compatible server.
 func Anthropic(u config.Upstream) *Provider {
-	a := &anthropicProvider{cache: u.Cache != "off"}
+	a := &anthropicProvider{cache: u.Cache != "off", schemas: schema.NewCache(schema.CacheBytes)}
 	w := &Wire{
 		dialect: perigee.DialectAnthropic,
 		raw:     true,
@@ -89,7 +90,8 @@ const (
 
 // An anthropicProvider has the settings of one upstream, and the rules of its models.
 type anthropicProvider struct {
-	cache bool // add a mark for the prompt cache to translated requests
+	cache   bool // add a mark for the prompt cache to translated requests
+	schemas *schema.Cache
 
 	mu    sync.Mutex
 	rules map[string]models.MessagesSpec // from the provider's list, and from its errors
@@ -147,7 +149,7 @@ func (a *anthropicProvider) translated(req *perigee.Request, encode func(*perige
 	}
 	// A client of this dialect sets the marks of the cache itself.
 	cache := a.cache && req.Dialect != perigee.DialectAnthropic
-	prompt, undo, notes := adapt.ForAnthropic(prompt, a.spec(req.Model), cache)
+	prompt, undo, notes := adapt.ForAnthropic(prompt, a.spec(req.Model), cache, a.schemas)
 	if err := req.RefuseIfStrict(notes); err != nil {
 		return m, err
 	}
@@ -186,7 +188,7 @@ func (a *anthropicProvider) withThinking(req *perigee.Request, body []byte) ([]b
 	if err != nil {
 		return nil, err
 	}
-	fitted, _, _ := adapt.ForAnthropic(prompt, a.spec(req.Model), false)
+	fitted, _, _ := adapt.ForAnthropic(prompt, a.spec(req.Model), false, a.schemas)
 	var set Members
 	set.Drop = []string{"thinking", "output_config.effort"}
 	if thinking, effort := dialect.EncodeThinking(fitted.Generation.Thinking); thinking != nil || effort != nil {

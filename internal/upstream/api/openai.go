@@ -11,6 +11,7 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt"
+	"perigee/internal/adapt/schema"
 	dialect "perigee/internal/dialect/openai"
 	"perigee/internal/dialect/openai/chat"
 	"perigee/internal/dialect/openai/responses"
@@ -22,7 +23,7 @@ import (
 // newOpenAI returns a provider with OpenAI's APIs: OpenAI itself, or one of the many servers that
 // have them.
 func newOpenAI(u config.Upstream) *Provider {
-	p := &openAIServer{profile: profileOf(u)}
+	p := &openAIServer{profile: profileOf(u), schemas: schema.NewCache(schema.CacheBytes)}
 	chats, responds := p.chatWire(), p.responsesWire()
 	wire := func(req *perigee.Request) *Wire {
 		switch {
@@ -70,6 +71,7 @@ func ownReasoning(u config.Upstream) string { return "upstream " + u.Name }
 // An openAIServer is a server with OpenAI's APIs, and what perigee has learned about its models.
 type openAIServer struct {
 	*profile
+	schemas   *schema.Cache
 	forgetful sync.Map // names of models that refuse reasoning_content in the history
 }
 
@@ -191,7 +193,7 @@ func (p *openAIServer) chatBody(req *perigee.Request) (m message, err error) {
 	if err != nil {
 		return m, err
 	}
-	prompt, undo, notes := adapt.ForOpenAI(prompt, p.accepts(req.Model), req.Model)
+	prompt, undo, notes := adapt.ForOpenAI(prompt, p.accepts(req.Model), req.Model, p.schemas)
 	if err := req.RefuseIfStrict(notes); err != nil {
 		return m, err
 	}
@@ -223,7 +225,7 @@ func (p *openAIServer) responsesWire() *Wire {
 		if err != nil {
 			return m, err
 		}
-		prompt, undo, notes := adapt.ForOpenAI(prompt, &server, req.Model)
+		prompt, undo, notes := adapt.ForOpenAI(prompt, &server, req.Model, p.schemas)
 		if err := req.RefuseIfStrict(notes); err != nil {
 			return m, err
 		}
@@ -328,7 +330,7 @@ func fitThinking(req *perigee.Request, server *adapt.Server) (t *perigee.Thinkin
 	if err != nil {
 		return nil, nil, err
 	}
-	fitted, _, notes := adapt.ForOpenAI(prompt, server, req.Model)
+	fitted, _, notes := adapt.ForOpenAI(prompt, server, req.Model, nil)
 	for _, n := range notes {
 		if strings.Contains(n.Subject, "effort") || strings.HasPrefix(n.Subject, "thinking ") {
 			list = append(list, n)

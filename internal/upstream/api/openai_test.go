@@ -114,7 +114,7 @@ func TestServersAcceptWhatClientsSend(t *testing.T) {
 				if model.Forgets {
 					s.forgetful.Store(model.ID, true)
 				}
-				adapted, _, notes := adapt.ForOpenAI(prompt, s.accepts(model.ID), model.ID)
+				adapted, _, notes := adapt.ForOpenAI(prompt, s.accepts(model.ID), model.ID, nil)
 				body := chat.EncodeRequest(adapted, chat.Envelope{Model: model.ID, Stream: req.Stream, Form: s.form, Session: "s"})
 				if _, refusal := simulated.CheckChat(simulated.Input{Profile: served, Body: body}); refusal != nil {
 					t.Errorf("%s to %s of %s: %s: %s\nnotes: %v", name, model.ID, s.name, refusal.Rule, refusal.Message, notes)
