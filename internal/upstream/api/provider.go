@@ -117,7 +117,8 @@ type counting struct {
 // too, without a word about the model.
 func (c *counting) missing(err error, model string) error {
 	e := perigee.AsError(err)
-	if e.Status != http.StatusMethodNotAllowed && (e.Status != http.StatusNotFound || strings.Contains(e.Message, model)) {
+	of := strings.Contains(strings.ToLower(e.Message), "model") || strings.Contains(e.Message, model)
+	if e.Status != http.StatusMethodNotAllowed && (e.Status != http.StatusNotFound || of) {
 		return err
 	}
 	none := *e
