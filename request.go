@@ -131,6 +131,10 @@ type Request struct {
 	// that edits Body need not read all of it again. It is nil if nothing is known.
 	Index any
 
+	// Opening returns the beginning of the conversation as Prompt has it, with the first turn of the
+	// user whole, without decoding the rest. If it is nil, that is not possible.
+	Opening func() *Prompt
+
 	// Recall finds what is remembered of the reasoning in Body. It is nil if nothing is.
 	Recall Recall
 
@@ -616,7 +620,7 @@ func (r *Request) Release() {
 		hook()
 	}
 	for _, c := range m.copies {
-		c.Body, c.prompt, c.Index = nil, nil, nil
+		c.Body, c.prompt, c.Index, c.Opening = nil, nil, nil, nil
 	}
 	m.copies, m.hooks = nil, nil
 	r.done()

@@ -24,11 +24,17 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// A script is an Upstream that does what its function says.
+// A script is an Upstream that does what its function says, after it has decoded the request.
 type script func(ctx context.Context, yield func(perigee.Event, error) bool)
 
-func (s script) Stream(ctx context.Context, _ *perigee.Request) iter.Seq2[perigee.Event, error] {
-	return func(yield func(perigee.Event, error) bool) { s(ctx, yield) }
+func (s script) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	return func(yield func(perigee.Event, error) bool) {
+		if _, err := req.Prompt(); err != nil {
+			yield(perigee.Event{}, err)
+			return
+		}
+		s(ctx, yield)
+	}
 }
 
 var (

@@ -227,7 +227,7 @@ var (
 var codecs = []codec{
 	{name: "chat", streamsCalls: true, unordered: true, readStream: readChatStream, readWhole: readChatWhole, next: nextChat,
 		encoders: func(*rapid.T) (stream, collector) {
-			answer := chat.Answer{ID: "chatcmpl-1", Model: "m", Style: chat.Style{Usage: true}}
+			answer := chat.Answer{ID: "chatcmpl-1", Model: "m", Style: &chat.Style{Usage: true}}
 			return chat.NewStream(answer), chat.NewCollector(answer)
 		}},
 	{name: "responses", streamsCalls: true, readStream: readResponsesStream, readWhole: readResponsesWhole, next: nextResponses,

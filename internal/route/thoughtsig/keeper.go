@@ -38,8 +38,8 @@ func (k *Keeper) forwarded(ctx context.Context, req *perigee.Request) (recalling
 		return nil, nil, false
 	}
 	var prompt *perigee.Prompt
-	if req.Dialect == perigee.DialectOpenAIChat { // the server has decoded it; an error is for upstreams that need it
-		prompt, _ = req.Prompt()
+	if req.Opening != nil {
+		prompt = req.Opening()
 	}
 	s = newScope(req.Client, prompt, k.reasoning(req))
 	s.sums = &k.memory.sums

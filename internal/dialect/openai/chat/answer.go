@@ -11,10 +11,10 @@ import (
 
 // An Answer has the fields that all chunks of an answer share.
 type Answer struct {
-	ID      string // of the answer: chatcmpl-…
-	Created int64  // Unix time
-	Model   string // the requested model; replaced by the one that answers
-	Style   Style
+	ID      string           // of the answer: chatcmpl-…
+	Created int64            // Unix time
+	Model   string           // the requested model; replaced by the one that answers
+	Style   *Style           // nil for the usual one
 	Log     *perigee.CallLog // collects notes while the answer is written; nil discards them
 }
 
@@ -23,7 +23,6 @@ type Answer struct {
 func (a *Answer) noteNoLogprobs(c *choice) {
 	if a.Style.Logprobs && c.hasText && !c.hasLogprobs {
 		a.Log.NoteOnce(openai.NoLogprobs)
-		a.Style.Logprobs = false // the note is added once
 	}
 }
 

@@ -41,7 +41,7 @@ func TestFinishReason(t *testing.T) {
 		{"SOMETHING_NEW", nil, false, "stop"},
 		{"", nil, false, "stop"},
 	} {
-		answer := Answer{Style: Style{Functions: c.legacy}}
+		answer := Answer{Style: &Style{Functions: c.legacy}}
 		stream, whole := NewStream(answer), NewCollector(answer)
 		var wire []byte
 		for _, ev := range append(c.events, perigee.Event{Kind: perigee.EventFinish, Finish: new(gemini.FinishOf(c.reason))}) {
@@ -61,7 +61,10 @@ func TestFinishReason(t *testing.T) {
 
 // An error in a type says where it is.
 func TestErrorNamesTheParameter(t *testing.T) {
-	_, err := DecodeRequest(perigee.Origin{Body: []byte(`{"messages":[{"role":"user","content":7}]}`)})
+	req, err := DecodeRequest(perigee.Origin{Body: []byte(`{"messages":[{"role":"user","content":7}]}`)})
+	if err == nil {
+		_, err = req.Prompt()
+	}
 	body := string(openai.EncodeError(400, perigee.AsError(err)))
 	if !strings.Contains(body, `"param":"messages[0].content"`) || !strings.Contains(body, `"code":"invalid"`) {
 		t.Error(body)

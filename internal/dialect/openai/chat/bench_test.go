@@ -33,15 +33,21 @@ func agentBody(size int) []byte {
 func BenchmarkDecodeRequest(b *testing.B) {
 	for _, size := range []int{10 << 10, 100 << 10, 10 << 20} {
 		body := agentBody(size)
-		b.Run(fmt.Sprintf("%dKB", len(body)>>10), func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := DecodeRequest(perigee.Origin{Body: body}); err != nil {
-					b.Fatal(err)
+		for _, forwarded := range []bool{true, false} {
+			b.Run(fmt.Sprintf("%dKB/forwarded=%v", len(body)>>10, forwarded), func(b *testing.B) {
+				b.SetBytes(int64(len(body)))
+				b.ReportAllocs()
+				for b.Loop() {
+					req, err := DecodeRequest(perigee.Origin{Body: body})
+					if err == nil && !forwarded {
+						_, err = req.Prompt()
+					}
+					if err != nil {
+						b.Fatal(err)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -102,7 +108,11 @@ func TestIsLinear(t *testing.T) {
 					text = strings.TrimSuffix(head, "]}") + results + "]}"
 				}
 				decode(t, text)
-				return testing.AllocsPerRun(1, func() { _, _ = DecodeRequest(perigee.Origin{Body: []byte(text)}) })
+				return testing.AllocsPerRun(1, func() {
+					if req, err := DecodeRequest(perigee.Origin{Body: []byte(text)}); err == nil {
+						_, _ = req.Prompt()
+					}
+				})
 			}
 			if small, large := cost(1000), cost(4000); large > 6*small+100 {
 				t.Errorf("%v allocations grow to %v when the request grows fourfold", small, large)

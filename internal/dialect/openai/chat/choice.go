@@ -58,6 +58,13 @@ type progress struct {
 	usage   perigee.Usage
 }
 
+func newProgress(answer Answer) progress {
+	if answer.Style == nil {
+		answer.Style = &Style{}
+	}
+	return progress{answer: answer}
+}
+
 // choice returns the choice with the given index. There are as many as the client asked for, which
 // is few.
 func (p *progress) choice(index int) *choice {

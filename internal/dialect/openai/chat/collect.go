@@ -16,7 +16,7 @@ type Collector struct {
 }
 
 // NewCollector returns the collector for one answer.
-func NewCollector(answer Answer) *Collector { return &Collector{progress: progress{answer: answer}} }
+func NewCollector(answer Answer) *Collector { return &Collector{progress: newProgress(answer)} }
 
 // Add takes the next event.
 func (w *Collector) Add(ev *perigee.Event) {

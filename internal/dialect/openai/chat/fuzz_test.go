@@ -124,7 +124,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add("tcafé\nru|3\nrfé|-9", true, false)
 	f.Add("la|-1e400\nl\nlb|NaN", true, false)
 	f.Fuzz(func(t *testing.T, text string, usage, legacy bool) {
-		answer := Answer{ID: "chatcmpl-1", Created: 1, Model: "m", Style: Style{Usage: usage, Functions: legacy, Custom: []string{"patch"}, Cite: true}}
+		answer := Answer{ID: "chatcmpl-1", Created: 1, Model: "m", Style: &Style{Usage: usage, Functions: legacy, Custom: []string{"patch"}, Cite: true}}
 		stream, whole := NewStream(answer), NewCollector(answer)
 		var wire []byte
 		for _, ev := range events(text) {

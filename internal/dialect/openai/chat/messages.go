@@ -38,6 +38,37 @@ func (d *decoder) messages() {
 	d.endConversation()
 }
 
+// opening reads messages up to the model's first answer after another one.
+func (d *decoder) opening() {
+	asked := false
+	for i := range d.c.Array() {
+		d.message(i)
+		n := len(d.turns.Contents)
+		answered := n > 0 && d.turns.Contents[n-1].Role == perigee.RoleModel
+		if answered && asked {
+			break
+		}
+		asked = asked || n > 0 && !answered
+	}
+	d.endConversation()
+}
+
+// media reads the parts of messages, for the images and documents that no server may get.
+func (d *decoder) media() {
+	var memory []perigee.Part
+	for i := range d.c.Array() {
+		for key := range d.c.Object() {
+			if d.c.Kind() != rawjson.Array || string(key) != "content" && string(key) != "images" {
+				continue
+			}
+			list := string(key)
+			for j := range d.c.Array() {
+				memory = d.part(memory[:0], func() string { return place(i, list, j) })
+			}
+		}
+	}
+}
+
 // message reads the i-th of messages and adds it to the conversation.
 func (d *decoder) message(i int) {
 	m := message{calls: d.calls[:0]}

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -109,6 +110,65 @@ func TestImageDetail(t *testing.T) {
 				t.Errorf("notes %q, want %q", got, c.notes)
 			}
 		})
+	}
+}
+
+// A request that is not decoded is refused only for what no server may get.
+func TestOutline(t *testing.T) {
+	image := func(url string) string { return `{"type":"image_url","image_url":{"url":"` + url + `"}}` }
+	for name, c := range map[string]struct {
+		body    string
+		refused bool
+	}{
+		"a path":                    {talking(`{"role":"user","content":[` + image("/etc/passwd") + `]}`), true},
+		"a path of the file system": {talking(`{"role":"user","content":[{"type":"text","text":"a"},` + image("file:///etc/passwd") + `]}`), true},
+		"a path without an object":  {talking(`{"role":"user","content":[{"type":"image_url","image_url":"/etc/passwd"}]}`), true},
+		"a path before its type":    {talking(`{"content":[{"image_url":{"url":"/etc/passwd"},"type":"image_url"}],"role":"user"}`), true},
+		"an escaped path":           {talking(`{"role":"user","content":[{"type":"image_\u0075rl","image_\u0075rl":{"url":"/etc/passwd"}}]}`), true},
+		"a path in a video":         {talking(`{"role":"user","content":[{"type":"video_url","video_url":{"url":"/etc/passwd"}}]}`), true},
+		"a path in a result":        {talking(userHi, calling(callOf("x", "f")), `{"role":"tool","tool_call_id":"x","content":[`+image("/etc/passwd")+`]}`), true},
+		"a path in an answer":       {talking(userHi, `{"role":"assistant","images":[`+image("/etc/passwd")+`]}`), true},
+		"a path in extra_body":      {`{"extra_body":{"messages":[{"role":"user","content":[` + image("/etc/passwd") + `]}]}}`, true},
+		"stream is a number":        {saying(`,"stream":1`), true},
+		"no member of messages":     {`{"model":"m"}`, false},
+		"an image":                  {talking(`{"role":"user","content":[` + image("https://example.com/a.png") + `]}`), false},
+		"a path in a text":          {talking(`{"role":"user","content":"file:///etc/passwd"}`), false},
+		"an unknown role":           {talking(`{"role":"critic","content":"a"}`), false},
+		"a temperature of text":     {saying(`,"temperature":"warm"`), false},
+		"a new type of part":        {talking(`{"role":"user","content":[{"type":"hologram","hologram":1}]}`), false},
+	} {
+		_, err := DecodeRequest(perigee.Origin{Body: []byte(c.body)})
+		if (err != nil) != c.refused {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The opening of a conversation has the instructions and the first turn of the user as the prompt
+// has them.
+func TestOpening(t *testing.T) {
+	const system, first, second = `{"role":"system","content":"Be short."}`, `{"role":"user","content":"One"}`, `{"role":"user","content":[{"type":"text","text":"Two"}]}`
+	answer := `{"role":"assistant","content":"Yes."}`
+	bodies := []string{
+		talking(first), talking(system, first, second, answer, second), talking(answer, answer, first, answer), talking(answer, system, first, answer, second),
+		talking(system, system, first, calling(callOf("x", "f")), answering("x", "a"), second), talking(answering("x", "a"), first, answer),
+		talking(system, `{"role":"user","content":""}`, answer, first, answer), talking(answer), `{"extra_body":` + talking(system, first, answer, second) + `}`,
+	}
+	for _, body := range capturedBodies(t) {
+		bodies = append(bodies, string(body))
+	}
+	opening := func(p *perigee.Prompt) []any {
+		first := slices.IndexFunc(p.Contents, func(c perigee.Content) bool { return c.Role != perigee.RoleModel })
+		if first < 0 {
+			return []any{p.System}
+		}
+		return []any{p.System, p.Contents[first]}
+	}
+	for _, body := range bodies {
+		req, prompt := decode(t, body)
+		if got, want := opening(req.Opening()), opening(prompt); !reflect.DeepEqual(got, want) {
+			t.Errorf("%.300s\ngot  %+v\nwant %+v", body, got, want)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ func TestCallsInPieces(t *testing.T) {
 			`"tool_calls":[{"index":0,"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]`,
 			`"tool_calls":[{"index":0,"function":{"arguments":""},"extra_content":{"google":{"thought_signature":"S"}}}]`}},
 	} {
-		s := NewStream(Answer{ID: "c", Style: c.style})
+		s := NewStream(Answer{ID: "c", Style: &c.style})
 		var got []string
 		for i := range c.events {
 			for line := range strings.SplitSeq(string(s.Encode(nil, &c.events[i])), "\n") {

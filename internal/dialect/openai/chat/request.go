@@ -13,7 +13,7 @@ import (
 // A Request is a request of the Chat Completions API, and how its answer is to look.
 type Request struct {
 	*perigee.Request
-	Style Style
+	Style *Style // complete once Prompt was called; before that it has Usage only
 }
 
 // A Style has the options of a request about the form of its answer.
@@ -25,7 +25,8 @@ type Style struct {
 	Logprobs  bool     // the answer should come with probabilities
 }
 
-// DecodeRequest reads the body of POST /v1/chat/completions. Changes and omissions are in Lost of
+// DecodeRequest reads the body of POST /v1/chat/completions. The conversation is decoded when Prompt
+// is called, because a server of this API gets the body unread. Changes and omissions are in Lost of
 // the prompt. Prompt returns an error for a body that perigee does not understand: another server
 // may.
 func DecodeRequest(origin perigee.Origin) (*Request, error) {
@@ -33,29 +34,49 @@ func DecodeRequest(origin perigee.Origin) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &decoder{c: c}
-	// The provider wants a result for each call.
-	d.turns.Missing = func() { d.notes.Repaired("messages[].tool_calls[] without a result") }
-	d.read()
-	if err := c.Err(); err != nil {
-		return nil, openai.InvalidBody(err)
-	}
-	d.finish()
+	d := &decoder{c: c, style: &Style{}}
+	d.outline()
 	if d.wrong != nil {
 		return nil, d.wrong
+	}
+	if err := c.Err(); err != nil {
+		return nil, openai.InvalidBody(err)
 	}
 	origin.Dialect = perigee.DialectOpenAIChat
 	if d.session != "" && origin.Client.Session == "" {
 		origin.Client.Session = d.session
 	}
-	prompt, unreadable := &d.prompt, error(nil)
-	prompt.Dialect, prompt.Lost = origin.Dialect, d.notes.List()
-	if d.err != nil {
-		prompt, unreadable = nil, d.err
-	}
-	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, unreadable })
-	req.Index = index
+	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return readPrompt(index, d.style) })
+	req.Index, req.Opening = index, func() *perigee.Prompt { return readOpening(index) }
 	return &Request{Request: req, Style: d.style}, nil
+}
+
+// readPrompt reads the conversation, and the rest of the style.
+func readPrompt(index *rawjson.Document, style *Style) (*perigee.Prompt, error) {
+	d := &decoder{c: index.Cursor(), style: style}
+	// The provider wants a result for each call.
+	d.turns.Missing = func() { d.notes.Repaired("messages[].tool_calls[] without a result") }
+	d.read()
+	if err := d.c.Err(); err != nil {
+		return nil, openai.InvalidBody(err)
+	}
+	d.finish()
+	if d.err != nil {
+		return nil, d.err
+	}
+	d.prompt.Dialect, d.prompt.Lost = perigee.DialectOpenAIChat, d.notes.List()
+	return new(d.prompt), nil // not the decoder's own, which would keep all of it alive
+}
+
+// readOpening reads the conversation up to the model's first answer, or nothing if that is not
+// possible.
+func readOpening(index *rawjson.Document) *perigee.Prompt {
+	d := &decoder{c: index.Cursor(), style: &Style{}}
+	d.members(nil, "messages", d.opening)
+	if d.c.Err() != nil {
+		return nil
+	}
+	return &d.prompt
 }
 
 // A decoder is a body while it is read. The members may come in any order, so fields that depend on
@@ -69,7 +90,7 @@ type decoder struct {
 	turns  dialect.Builder
 	seen   int            // messages so far
 	calls  []perigee.Part // of the message that is read: memory for the next one
-	style  Style
+	style  *Style
 
 	model    string
 	stream   bool
@@ -90,26 +111,39 @@ func (d *decoder) refuse(param, format string, args ...any) {
 
 // forbid records an error about a field that must not be forwarded either.
 func (d *decoder) forbid(param, format string, args ...any) {
-	if d.wrong == nil {
+	if d.refuse(param, format, args...); d.wrong == nil {
 		d.wrong = openai.Wrong(param, format, args...)
 	}
 }
 
-// read reads the members of the body. A null is a member that is not there.
+// members reads members of the body as Cursor.Read does, also where they are in extra_body: SDKs
+// merge it into the body, hand-written clients may not. A null is a member that is not there.
+func (d *decoder) members(rest func(name []byte), into ...any) {
+	var list []any
+	read := func() { d.c.Read(rest, list...) }
+	list = append(into, "extra_body", read)
+	read()
+}
+
+// outline reads the members that every request needs, and finds what no server may get.
+func (d *decoder) outline() {
+	d.members(nil, "model", d.readModel, "stream", &d.stream, "stream_options", d.streamOptions, "prompt_cache_key", &d.session,
+		"messages", d.media)
+}
+
+func (d *decoder) readModel() { d.model = strings.TrimPrefix(d.c.String(), "models/") }
+
+func (d *decoder) streamOptions() {
+	padding := func() {} // against eavesdroppers, which TLS to loopback does not need
+	d.c.Read(d.notes.Rest("stream_options."), "include_usage", &d.style.Usage, "include_obfuscation", padding)
+}
+
+// read reads all members of the body.
 func (d *decoder) read() {
 	c, g := d.c, &d.prompt.Generation
 	ignored := func() {}
-	var members []any
-	read := func() { c.Read(dialect.RestPresent(c, &d.notes, ""), members...) }
-	members = []any{
-		"model", func() { d.model = strings.TrimPrefix(c.String(), "models/") },
-		"messages", d.messages,
-		"stream", &d.stream,
-		"stream_options", func() {
-			padding := func() {} // against eavesdroppers, which TLS to loopback does not need
-			c.Read(d.notes.Rest("stream_options."), "include_usage", &d.style.Usage, "include_obfuscation", padding)
-		},
-		"extra_body", read, // SDKs merge it into the body; hand-written clients may not
+	d.members(dialect.RestPresent(c, &d.notes, ""),
+		"model", d.readModel, "messages", d.messages, "stream", &d.stream, "stream_options", d.streamOptions,
 
 		"temperature", &g.Temperature, "top_p", &g.TopP, "top_k", &g.TopK,
 		"presence_penalty", &g.PresencePenalty, "frequency_penalty", &g.FrequencyPenalty,
@@ -144,9 +178,7 @@ func (d *decoder) read() {
 				d.notes.Dropped("store")
 			}
 		},
-		"service_tier", &g.ServiceTier,
-	}
-	read()
+		"service_tier", &g.ServiceTier)
 }
 
 // finish sets the fields that depend on several members.

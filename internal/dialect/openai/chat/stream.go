@@ -20,7 +20,7 @@ type Stream struct {
 
 // NewStream returns the encoder for one answer.
 func NewStream(answer Answer) *Stream {
-	return &Stream{progress: progress{answer: answer}, frames: dialect.Frames{Dialect: perigee.DialectOpenAIChat}}
+	return &Stream{progress: newProgress(answer), frames: dialect.Frames{Dialect: perigee.DialectOpenAIChat}}
 }
 
 // ContentType returns the Content-Type of the answer.
