@@ -9,8 +9,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
-	"slices"
+	"strings"
 	"time"
 
 	"perigee/bench/internal/measure"
@@ -33,7 +34,7 @@ func (b *bench) recordProfile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ours, err := b.startPerigee(ctx, data)
+	ours, err := b.startPerigeeWith(ctx, data, "warn", b.allUpstreams())
 	if err != nil {
 		return err
 	}
@@ -60,16 +61,33 @@ func (b *bench) recordProfile(ctx context.Context) error {
 	return os.WriteFile(filepath.Join(source, profilePath), profile, 0o644)
 }
 
-// askAll asks in turns of all dialects and sizes until ctx ends.
+// allUpstreams is the configuration of the provider as an upstream of each kind. Those of the wires
+// are named after the path.
+func (b *bench) allUpstreams() string {
+	all := b.upstreamConfig("http://" + b.provider.Addr)
+	for _, wr := range wires {
+		all += "\n  - " + strings.Replace(fmt.Sprintf(wr.upstream, b.provider.Addr), "name: provider", "name: "+path.Base(wr.path), 1)
+	}
+	return all
+}
+
+// askAll asks in turns of all dialects, upstreams and sizes until ctx ends.
 func askAll(ctx context.Context, addr string) error {
+	type asked struct {
+		dialect *dialect
+		model   string
+	}
+	all := []asked{{geminiLong, "provider/" + longModel}, {chatLong, "provider/" + longModel}}
+	for _, d := range dialects {
+		all = append(all, asked{d, "provider/" + quickModel})
+		for _, wr := range wires {
+			all = append(all, asked{wr.asked(d), path.Base(wr.path) + "/" + wr.model})
+		}
+	}
 	for ctx.Err() == nil {
 		for _, size := range []int{1 << 10, 100 << 10, 100 << 10, 1 << 20} {
-			for _, d := range slices.Concat(dialects, []*dialect{geminiLong, chatLong}) {
-				model := quickModel
-				if d.chunks == longChunks {
-					model = longModel
-				}
-				if err := askFor(ctx, 500*time.Millisecond, addr, newQuestion(d, model, size)); err != nil && ctx.Err() == nil {
+			for _, q := range all {
+				if err := askFor(ctx, 200*time.Millisecond, addr, newQuestion(q.dialect, q.model, size)); err != nil && ctx.Err() == nil {
 					return err
 				}
 			}
