@@ -74,7 +74,7 @@ func TestPerigeeAnswersEachDialect(t *testing.T) {
 			if notes := into.header.Get("X-Perigee-Notes"); notes != "" {
 				t.Errorf("perigee could not take all of it: %s", notes)
 			}
-			if answer := into.body.Bytes(); !d.begun(answer) || d.begun(answer[:bytes.Index(answer, []byte(d.piece))+len(d.piece)]) {
+			if answer := into.body.Bytes(); !d.begun(answer, 0) || d.begun(answer[:bytes.Index(answer, []byte(d.piece))+len(d.piece)], 0) {
 				t.Errorf("begins too early or never: %.500s", answer)
 			}
 		})

@@ -42,10 +42,10 @@ func TestBodiesOfCases(t *testing.T) {
 }
 
 func TestAnswersInOnePieceAreChecked(t *testing.T) {
-	if err := geminiWhole.check(wholeAnswer); err != nil || !geminiWhole.begun(wholeAnswer) {
+	if err := geminiWhole.check(wholeAnswer); err != nil || !geminiWhole.begun(wholeAnswer, 0) {
 		t.Errorf("the provider's own answer: %v", err)
 	}
-	if half := wholeAnswer[:len(wholeAnswer)/2]; geminiWhole.check(half) == nil || geminiWhole.begun(half) {
+	if half := wholeAnswer[:len(wholeAnswer)/2]; geminiWhole.check(half) == nil || geminiWhole.begun(half, 0) {
 		t.Error("half an answer is taken for one")
 	}
 }

@@ -57,14 +57,18 @@ func (d *dialect) url(model string) string {
 }
 
 // begun reports whether the answer so far has a whole event with text. What a dialect sends before
-// that tells a client nothing, so it does not count as an answer.
-func (d *dialect) begun(answer []byte) bool {
+// that tells a client nothing, so it does not count as an answer. read is how much of the answer was
+// looked at before; answers of some dialects begin with much that has no text.
+func (d *dialect) begun(answer []byte, read int) bool {
 	if d.inOnePiece {
-		return bytes.Contains(answer, []byte(d.end))
+		return bytes.Contains(answer[max(0, read-len(d.end)):], []byte(d.end))
 	}
-	_, rest, ok := bytes.Cut(answer, []byte(d.piece))
+	_, rest, ok := bytes.Cut(answer[max(0, read-maxPiece):], []byte(d.piece))
 	return ok && (bytes.Contains(rest, []byte("\n\n")) || bytes.Contains(rest, []byte("\r\n\r\n")))
 }
+
+// maxPiece is longer than any event with text.
+const maxPiece = 2 << 10
 
 // check insists on the whole answer: a wrong one may be quick.
 func (d *dialect) check(answer []byte) error {

@@ -84,8 +84,9 @@ func (c *client) ask() (s sample, err error) {
 		var n int
 		c.answer = slices.Grow(c.answer, 4<<10)
 		n, err = resp.Body.Read(c.answer[len(c.answer):cap(c.answer)])
-		c.answer = c.answer[:len(c.answer)+n]
-		if s.first == 0 && c.dialect.begun(c.answer) {
+		read := len(c.answer)
+		c.answer = c.answer[:read+n]
+		if s.first == 0 && c.dialect.begun(c.answer, read) {
 			s.first = time.Since(start)
 		}
 	}
