@@ -199,7 +199,8 @@ func isBase64(data []byte) bool {
 
 // EstimateTokens estimates the tokens of the request. It is 0 if the prompt cannot be decoded.
 func (r *Request) EstimateTokens() int64 {
-	if r.Dialect == DialectGemini || r.Dialect == DialectAnthropic && r.memory != nil && !r.memory.decoded.Load() {
+	undecoded := r.memory != nil && !r.memory.decoded.Load()
+	if r.Dialect == DialectGemini || undecoded && (r.Dialect == DialectAnthropic || r.Dialect == DialectOpenAIResponses) {
 		return EstimateBody(r.Body) // avoids decoding a prompt that may not be needed
 	}
 	if prompt, err := r.Prompt(); err == nil {

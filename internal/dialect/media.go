@@ -15,12 +15,21 @@ func MediaPart(address, fallback string) (perigee.Part, error) {
 	if blob, ok, err := DecodeDataURL(address, fallback); ok {
 		return perigee.Part{Kind: perigee.PartBlob, Blob: blob}, err
 	}
-	for _, scheme := range []string{"https://", "http://", "gs://"} {
+	if err := CheckMedia(address); err != nil {
+		return perigee.Part{}, err
+	}
+	return FilePart(address, fallback), nil
+}
+
+// CheckMedia returns an error for an address of a medium that is neither a data URL nor on the web:
+// some servers open a path as a file of their own. It reads no more than the scheme.
+func CheckMedia(address string) error {
+	for _, scheme := range [...]string{"data:", "https://", "http://", "gs://"} {
 		if _, ok := cutScheme(address, scheme); ok {
-			return FilePart(address, fallback), nil
+			return nil
 		}
 	}
-	return perigee.Part{}, errors.New("want a data: or https: URL")
+	return errors.New("want a data: or https: URL")
 }
 
 // FilePart returns a part that points at a URL. fallback is the MIME type for an unknown extension.

@@ -36,18 +36,25 @@ func agentBody(n int) []byte {
 	return []byte(b.String())
 }
 
+// BenchmarkDecodeRequest decodes a request that is forwarded, and one that is translated.
 func BenchmarkDecodeRequest(b *testing.B) {
 	for _, n := range []int{60, 600, 6000} {
-		body := agentBody(n)
-		b.Run(fmt.Sprintf("%dKB", len(body)>>10), func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := DecodeRequest(perigee.Origin{Body: body}, nil); err != nil {
-					b.Fatal(err)
+		for _, translated := range []bool{false, true} {
+			body := agentBody(n)
+			b.Run(fmt.Sprintf("%dKB/translated=%v", len(body)>>10, translated), func(b *testing.B) {
+				b.SetBytes(int64(len(body)))
+				b.ReportAllocs()
+				for b.Loop() {
+					req, err := DecodeRequest(perigee.Origin{Body: body}, nil)
+					if err == nil && translated {
+						_, err = req.Prompt()
+					}
+					if err != nil {
+						b.Fatal(err)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -67,7 +74,11 @@ func BenchmarkDecodeSchemas(b *testing.B) {
 		b.Run(fmt.Sprintf("%dKB", len(raw)>>10), func(b *testing.B) {
 			b.SetBytes(int64(len(raw)))
 			for b.Loop() {
-				if _, err := DecodeRequest(perigee.Origin{Body: raw}, nil); err != nil {
+				req, err := DecodeRequest(perigee.Origin{Body: raw}, nil)
+				if err == nil {
+					_, err = req.Prompt()
+				}
+				if err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"testing"
 
-	"perigee"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -31,12 +30,7 @@ func TestItemsAreStoredAsTheyCame(t *testing.T) {
 		{`{"id":"a\u0062","type":"message","role":"user","content":[]}`, `{"id":"ab","type":"message","status":"completed","role":"user","content":[]}`, false},
 		{`"a plain question"`, `{"id":"msg_c_i0","type":"message","status":"completed","role":"user","content":[{"type":"input_text","text":"a plain question"}]}`, false},
 	} {
-		body := `{"model":"m","input":[` + test.item + ` , {"type":"message","role":"user","content":[{"type":"input_text","text":"?"}]}]}`
-		r, err := DecodeRequest(perigee.Origin{Body: []byte(body)}, nil)
-		if err != nil {
-			t.Errorf("%s: %v", test.item, err)
-			continue
-		}
+		r, _ := decode(t, `{"model":"m","input":[`+test.item+` , {"type":"message","role":"user","content":[{"type":"input_text","text":"?"}]}]}`)
 		last := `,{"id":"msg_c_i1","type":"message","status":"completed","role":"user","content":[{"type":"input_text","text":"?"}]}]`
 		if got := string(r.InputItems("c")); !sameJSON(got, "["+test.want+last) {
 			t.Errorf("%s is stored as %s, want %s", test.item, got, test.want)
@@ -66,8 +60,8 @@ func sameJSON(a, b string) bool {
 
 // What is not stored is not kept in mind either.
 func TestItemsOfUnstoredInputAreNotKept(t *testing.T) {
-	r, err := DecodeRequest(perigee.Origin{Body: []byte(`{"model":"m","store":false,"input":[{"type":"message","role":"user","content":[]},"x"]}`)}, nil)
-	if err != nil || r.given != nil {
-		t.Errorf("%v, %v", r.given, err)
+	r, _ := decode(t, `{"model":"m","store":false,"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"?"}]},"x"]}`)
+	if r.given != nil {
+		t.Errorf("%d items were kept", len(r.given))
 	}
 }

@@ -211,7 +211,7 @@ func (d *decoder) nested(i int, member string, raw json.RawMessage, read func(c 
 	c := d.doc.Value(raw)
 	read(c)
 	if err := c.Err(); err != nil {
-		d.forbid(invalidBody(fmt.Sprintf("input[%d].%s", i, member), err)) // the rest was not checked
+		d.refuse(invalidBody(fmt.Sprintf("input[%d].%s", i, member), err))
 	}
 }
 

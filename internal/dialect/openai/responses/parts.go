@@ -148,8 +148,7 @@ func (d *decoder) partOf(p *part) (perigee.Part, bool) {
 		return part, false
 	}
 	if err != nil {
-		// Some servers open a path as a file of their own.
-		d.forbid(openai.Wrong("input[].content["+p.kind+"]", "%v", err))
+		d.refuse(openai.Wrong("input[].content["+p.kind+"]", "%v", err))
 	}
 	openai.SetDetail(&part, detail)
 	return part, err == nil

@@ -39,8 +39,10 @@ type Request struct {
 	logprobs       bool // the client requests log probabilities
 }
 
-// DecodeRequest reads the body of POST /v1/responses. The conversation is decoded at once, because
-// a stored one may have to be found first; find may be nil where none is stored.
+// DecodeRequest reads the body of POST /v1/responses. The conversation is decoded when Prompt is
+// called, because a provider of this API gets the body unread, or at once if a part of it may be
+// stored here; find may be nil where nothing is stored. An encoder of a translated answer gets its
+// first event after that.
 //
 // Prompt returns an error for a body that perigee does not understand: the provider may. A request
 // that continues a conversation which is stored here cannot be forwarded (perigee.Request.Verbatim),
@@ -83,7 +85,8 @@ func decodeRequest(origin perigee.Origin, find Finder, store bool) (*Request, er
 	if err != nil {
 		return nil, err
 	}
-	d.conversation(stored)
+	d.settings()
+	refers := d.inspect()
 	if d.wrong != nil {
 		return nil, d.wrong
 	}
@@ -91,17 +94,31 @@ func decodeRequest(origin perigee.Origin, find Finder, store bool) (*Request, er
 		origin.Client.Session = d.session
 	}
 	origin.Dialect = perigee.DialectOpenAIResponses
-	prompt, unreadable := d.prompt, d.err
-	prompt.Dialect, prompt.Lost = origin.Dialect, d.notes.List()
-	if unreadable != nil {
-		prompt = nil
-	}
-	d.out.Request = perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, unreadable })
+	d.out.Request = perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return d.decode(stored) })
 	d.out.Pinned, d.out.Index = d.pinned, doc
+	if stored == nil && !refers {
+		return d.out, nil
+	}
+	if _, err := d.out.Prompt(); d.wrong != nil {
+		return nil, err
+	}
 	if stored != nil || len(d.out.references) > 0 {
 		return d.out, d.out.Translate()
 	}
 	return d.out, nil
+}
+
+// decode reads the conversation, after the one that the request continues.
+func (d *decoder) decode(stored *perigee.StoredResponse) (*perigee.Prompt, error) {
+	d.conversation(stored)
+	switch {
+	case d.wrong != nil:
+		return nil, d.wrong
+	case d.err != nil:
+		return nil, d.err
+	}
+	d.prompt.Dialect, d.prompt.Lost = perigee.DialectOpenAIResponses, d.notes.List()
+	return d.prompt, nil
 }
 
 // Translate has the request encoded anew for each provider: the body alone is not what the client
@@ -223,17 +240,21 @@ func (d *decoder) read(members []member) {
 // usualTurn is how much agents send for each turn, or more.
 const usualTurn = 2 << 10
 
-// conversation reads the members that read has collected, in the order of their dependencies, after
-// the conversation that the request continues.
-func (d *decoder) conversation(stored *perigee.StoredResponse) {
+// settings sets what depends on several members.
+func (d *decoder) settings() {
 	if d.out.Background && !d.out.Store {
 		d.refuse(openai.Wrong("background", "an answer that is made in the background has to be stored").
 			WithHint("remove store: false"))
 	}
 	// A client without stored responses needs the signatures to continue.
 	d.out.showSignatures = d.out.showSignatures || !d.out.Store
-	d.turns = dialect.Builder{Contents: make([]perigee.Content, 0, 1+len(d.out.input)/usualTurn)}
 	d.generation()
+}
+
+// conversation reads the members that read has collected, in the order of their dependencies, after
+// the conversation that the request continues.
+func (d *decoder) conversation(stored *perigee.StoredResponse) {
+	d.turns = dialect.Builder{Contents: make([]perigee.Content, 0, 1+len(d.out.input)/usualTurn)}
 	d.instruct(d.instructions)
 	if d.rawTools != nil {
 		d.tools("tools", d.rawTools, "")
@@ -332,7 +353,7 @@ func (d *decoder) ownInput() {
 		d.keeping = false
 	}
 	if err := c.Err(); err != nil {
-		d.forbid(invalidBody("input", err)) // the rest was not checked
+		d.refuse(invalidBody("input", err))
 	}
 }
 

@@ -73,7 +73,7 @@ func TestContinuedResponses(t *testing.T) {
 		{`"input":"on","previous_response_id":"resp_other"`, "", false, lost, ""},
 		{`"input":"on","previous_response_id":"resp_there","previous_response_id":"resp_here"`, "", false, "duplicate", ""},
 		{`"input":[{"type":"dream"},{"role":"wizard","content":[{"type":"input_image","image_url":"file:///x"}]}],"truncation":"some"`, "", false, "input_image", ""},
-		{`"input":[{"role":"user","content":[{"type":"input_text","text":5},{"type":"input_image","image_url":"/x"}]}]`, "", false, "want a string", ""},
+		{`"input":[{"role":"user","content":[{"type":"input_text","text":5},{"type":"input_image","image_url":"/x"}]}]`, "", false, "input_image", ""},
 		{`"input":[{"type":"item_reference","id":"msg_1"}]`, "", true, "", "not found"},
 		{`"input":[{"type":"item_reference","id":"msg_here_0"}]`, "", false, "", ""},
 		{`"input":[{"type":"item_reference","id":"msg_here_0"},{"type":"item_reference","id":"msg_1"}]`, "", false, "not found", ""},
@@ -97,6 +97,77 @@ func TestContinuedResponses(t *testing.T) {
 		if forwards := req.Verbatim(perigee.DialectOpenAIResponses); forwards != c.forwards || req.Pinned != c.pinned {
 			t.Errorf("%s: forwarded %v, pinned to %q", c.members, forwards, req.Pinned)
 		}
+	}
+}
+
+// Media that are files of the provider's machine reach no provider. Whatever else is wrong with the
+// input is left to the provider that gets it, and refused where it is translated.
+func TestInputIsInspectedBeforeItIsForwarded(t *testing.T) {
+	const local = "want a data: or https: URL"
+	part := func(part string) string {
+		return `[{"role":"user","content":[{"type":"input_text","text":"?"},` + part + `]}]`
+	}
+	result := func(output string) string {
+		return `[{"role":"user","content":"?"},{"type":"function_call_output","call_id":"c","output":` + output + `}]`
+	}
+	for _, c := range []struct{ input, refused, unread string }{
+		{part(`{"type":"input_image","image_url":"/etc/passwd"}`), local, ""},
+		{part(`{"image_url":"file:\/\/\/etc\/passwd","type":"input_image"}`), local, ""},
+		{part(`{"type":"input\u005fimage","image\u005furl":"cat.png","file_id":"file-1"}`), local, ""},
+		{part(`{"type":"input_file","file_url":"/etc/passwd","filename":"a.pdf"}`), local, ""},
+		{part(`{"type":"input_image","image_url":{"url":"/etc/passwd"}}`), "want a string", ""},
+		{part(`{"type":"input_image","image_url":"https://example.org/a.png","image_url":"/etc/passwd"}`), "duplicate", ""},
+		{part(`{"type":"input_text","text":5},7,{"type":"input_image","image_url":"a.png"}`), local, ""},
+		{result(`[{"type":"input_image","image_url":"/etc/passwd"}]`), local, ""},
+		{`[{"output":[{"type":"input_file","file_url":"../a"}],"type":"custom_tool_call_output"}]`, local, ""},
+		{`[5,{"type":"dream","content":[{"type":"input_image","image_url":"/etc/passwd"}]}]`, local, ""},
+
+		{part(`{"type":"input_image","image_url":"data:image/png;base64,aGk="}`), "", ""},
+		{part(`{"type":"input_image","image_url":"HTTPS:\/\/example.org/a.png"}`), "", ""},
+		{part(`{"type":"input_file","file_url":"https://example.org/a.pdf"}`), "", ""},
+		{part(`{"type":"input_text","text":"/etc/passwd","image_url":"/etc/passwd"}`), "", ""},
+		{result(`"/etc/passwd"`), "", ""},
+		{result(`[{"path":"/etc/passwd","image_url":"/etc/passwd"}]`), "", ""},
+		{result(`{"type":"input_image","image_url":"/etc/passwd"}`), "", ""},
+
+		{part(`{"type":"input_image","image_url":null}`), "", local},
+		{part(`{"type":"input_image","file_id":"file-1"}`), "", "file_id"},
+		{part(`{"type":"input_image","image_url":"data:image/png"}`), "", "want a comma"},
+		{part(`{"type":"input_text","text":5}`), "", "want a string"},
+		{`[{"role":"wizard","content":"?"}]`, "", "wizard"},
+		{`[{"role":"user","content":5}]`, "", "input[0].content: want an array"},
+		{`[5]`, "", "input[0]: want an object"},
+		{`5`, "", "input: want an array"},
+		{`[]`, "", "nothing is asked"},
+	} {
+		req, err := DecodeRequest(perigee.Origin{Body: []byte(`{"model":"m","store":false,"input":` + c.input + `}`)}, nil)
+		if !fails(err, c.refused) {
+			t.Errorf("%s: %v, want %q", c.input, err, c.refused)
+		}
+		if err != nil {
+			continue
+		}
+		if !req.Verbatim(perigee.DialectOpenAIResponses) {
+			t.Errorf("%s cannot be forwarded", c.input)
+		}
+		if _, err := req.Prompt(); !fails(err, c.unread) {
+			t.Errorf("%s: %v, want %q", c.input, err, c.unread)
+		}
+	}
+}
+
+// What a request takes before its conversation is decoded does not depend on the number of items.
+func TestForwardedInputIsNotDecoded(t *testing.T) {
+	allocations := func(n int) float64 {
+		body := agentBody(n)
+		return testing.AllocsPerRun(10, func() {
+			if _, err := DecodeRequest(perigee.Origin{Body: body}, nil); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if few, many := allocations(2), allocations(200); few == 0 || many > few+2 {
+		t.Errorf("%v allocations for 2 steps, %v for 200", few, many)
 	}
 }
 

@@ -240,7 +240,10 @@ func TestForgedCarrierIsRefused(t *testing.T) {
 	c.write(&encoded)
 	body := []byte(`{"model":"m","store":false,"input":[{"role":"user","content":"hi"},{"type":"reasoning","summary":[],"encrypted_content":"` + encoded.String() + `"}]}`)
 	allocations := testing.AllocsPerRun(1, func() {
-		_, err := DecodeRequest(perigee.Origin{Body: body}, nil)
+		req, err := DecodeRequest(perigee.Origin{Body: body}, nil)
+		if err == nil {
+			_, err = req.Prompt()
+		}
 		if err == nil || !strings.Contains(err.Error(), "2000002 list elements") {
 			t.Fatalf("the error is %v", err)
 		}
@@ -452,10 +455,7 @@ func TestCallsInPieces(t *testing.T) {
 		"patch": {`{"input":"a\nb"}`, []string{`{"input":"a\`, `nb"`, `}`}, `"a" "\nb"`},
 	} {
 		encode := func(pieces []string) string {
-			req, err := DecodeRequest(perigee.Origin{Body: []byte(body)}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			req, _ := decode(t, body)
 			s := req.NewStream("1", time.Time{}, nil)
 			wire := s.Encode(nil, &perigee.Event{Kind: perigee.EventStart, Model: "m"})
 			for _, piece := range pieces {

@@ -1,0 +1,90 @@
+package responses
+
+import (
+	"encoding/json"
+
+	"perigee/internal/dialect"
+	"perigee/internal/dialect/openai"
+	"perigee/internal/lib/rawjson"
+)
+
+// inspect reads as much of the input as has to be known before a provider gets the body unread. It
+// forbids media that are files of the provider's machine, and reports whether the input has
+// references to items, which may be stored here. Values of the wrong type are left to the provider.
+func (d *decoder) inspect() (refers bool) {
+	if d.out.input == nil {
+		return false
+	}
+	c := d.doc.Value(d.out.input)
+	if c.Kind() != rawjson.Array {
+		return false
+	}
+	for range c.Array() {
+		if c.Kind() != rawjson.Object {
+			continue
+		}
+		for key := range c.Object() {
+			switch string(key) {
+			case "type":
+				refers = refers || shortText(c) == "item_reference"
+			case "content", "output":
+				d.inspectContent(c)
+			}
+		}
+	}
+	return refers
+}
+
+// inspectContent forbids media among the parts of a message or of a tool result.
+func (d *decoder) inspectContent(c *rawjson.Cursor) {
+	if c.Kind() != rawjson.Array {
+		return
+	}
+	for range c.Array() {
+		if c.Kind() != rawjson.Object {
+			continue
+		}
+		var kind string
+		var image, file json.RawMessage
+		for key := range c.Object() {
+			switch string(key) {
+			case "type":
+				kind = shortText(c)
+			case "image_url":
+				image = c.Raw()
+			case "file_url":
+				file = c.Raw()
+			}
+		}
+		switch kind {
+		case "input_image":
+			d.inspectMedia(kind, image)
+		case "input_file":
+			d.inspectMedia(kind, file)
+		}
+	}
+}
+
+// inspectMedia forbids an address that a server may open as a file of its own.
+func (d *decoder) inspectMedia(kind string, address json.RawMessage) {
+	c := rawjson.NewCursor(address)
+	if address == nil || c.Kind() == rawjson.Null {
+		return
+	}
+	text := c.Alias()
+	err := c.Err()
+	if err == nil && text != "" {
+		err = dialect.CheckMedia(text)
+	}
+	if err != nil {
+		d.forbid(openai.Wrong("input[].content["+kind+"]", "%v", err))
+	}
+}
+
+// shortText reads a string, which may alias the text. It is empty for a value of another kind.
+func shortText(c *rawjson.Cursor) string {
+	if c.Kind() != rawjson.String {
+		return ""
+	}
+	return c.Alias()
+}
