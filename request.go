@@ -119,6 +119,10 @@ type Request struct {
 	// below its own limit of the whole answer.
 	ThinksBeyondOutput bool
 
+	// PlainItems is set if Body, in the Responses dialect, has no items of reasoning and no references
+	// to items, which not every provider can read.
+	PlainItems bool
+
 	// Thinking is the thinking configuration from the model's name, which overrides Body; nil if
 	// the name has none. Prompt includes it.
 	Thinking *Thinking

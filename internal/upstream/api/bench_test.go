@@ -9,6 +9,7 @@ import (
 
 	"perigee"
 	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/dialect/openai/responses"
 )
 
 // memoryProvider answers every request from memory.
@@ -45,5 +46,53 @@ func BenchmarkVerbatim(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkForwardedItems decodes a Responses request of 100 KB and looks for items that its provider
+// cannot read, of which there are none: without reasoning, with reasoning, and as a client sent it.
+func BenchmarkForwardedItems(b *testing.B) {
+	body := func(step string) []byte {
+		var s strings.Builder
+		s.WriteString(`{"model":"m","stream":true,"store":false,"reasoning":{"effort":"high"},"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Why?"}]}`)
+		for n := 0; s.Len() < 100<<10; n++ {
+			fmt.Fprintf(&s, step+`,{"type":"function_call","call_id":"call_%[1]d","name":"read","arguments":"{\"path\":\"/src/a.go\"}"},{"type":"function_call_output","call_id":"call_%[1]d","output":"%[2]s"}`,
+				n, strings.Repeat(`\treturn nil, fmt.Errorf(\"load %q: %w\", id, err)\n`, 70))
+		}
+		return []byte(s.String() + `]}`)
+	}
+	bodies := map[string][]byte{
+		"plain":     body(`,{"type":"message","role":"assistant","content":[{"type":"output_text","text":"I look at the next file.\n"}]}`),
+		"reasoning": body(`,{"type":"reasoning","id":"rs_%[1]d","summary":[],"encrypted_content":"gAAA` + strings.Repeat("x", 1000) + `"}`),
+	}
+	for _, c := range captures(b) {
+		if c.Path == "/v1/responses" && len(c.Body) > len(bodies["capture"]) {
+			bodies["capture"] = c.Body
+		}
+	}
+	for _, name := range []string{"plain", "reasoning", "capture"} {
+		body := bodies[name]
+		asked := func() *perigee.Request {
+			req, err := responses.DecodeRequest(perigee.Origin{Body: body}, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return req.Request
+		}
+		b.Run(fmt.Sprintf("decode/%s/%dKB", name, len(body)>>10), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				asked()
+			}
+		})
+		b.Run(fmt.Sprintf("items/%s/%dKB", name, len(body)>>10), func(b *testing.B) {
+			req := asked()
+			b.ReportAllocs()
+			for b.Loop() {
+				if rest, notes := ownItems(req); len(rest) != len(body) || notes != nil {
+					b.Fatal(notes)
+				}
+			}
+		})
 	}
 }

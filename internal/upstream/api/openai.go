@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"net/http"
@@ -288,30 +287,28 @@ var bareItems = map[string]string{"reasoning": "input[reasoning] without its con
 // read: those that only name something stored, if the provider is to store nothing, and reasoning that
 // is known to be another provider's.
 func ownItems(req *perigee.Request) (rest []byte, notes []perigee.Note) {
-	body, index := req.Body, rawjson.Index(req.Index)
-	if !bytes.Contains(body, []byte(`"reasoning"`)) && !bytes.Contains(body, []byte(`"item_reference"`)) {
-		return body, nil
+	if req.PlainItems {
+		return req.Body, nil
 	}
+	items := responses.FindOwnItems(rawjson.Index(req.Index), req.Body)
 	var sealed []string
-	responses.WithoutItems(index, body, func(item *responses.OwnItem) bool {
-		if content, own := item.Sealed(); content != "" && !own {
+	for i := range items.List {
+		if content, own := items.List[i].Sealed(); content != "" && !own {
 			sealed = append(sealed, content)
 		}
-		return false
-	})
+	}
 	var foreign map[string]bool
 	if req.Recall != nil && len(sealed) > 0 {
 		foreign = req.Recall.Foreign(sealed)
 	}
-	stateless := responses.Stateless(index, body)
 	var dropped perigee.Notes
 	others := false
-	rest = responses.WithoutItems(index, body, func(item *responses.OwnItem) bool {
+	rest = items.Without(func(item *responses.OwnItem) bool {
 		if content, own := item.Sealed(); own || foreign[content] {
 			others = true
 			return true
 		}
-		if !stateless || !item.IsBare() {
+		if !items.Stateless || !item.IsBare() {
 			return false
 		}
 		dropped.Dropped(bareItems[item.Kind])

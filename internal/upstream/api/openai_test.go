@@ -62,7 +62,7 @@ func (c *capture) request(t *testing.T) *perigee.Request {
 }
 
 // captures returns the requests of real clients, by client and name.
-func captures(t *testing.T) map[string]*capture {
+func captures(t testing.TB) map[string]*capture {
 	t.Helper()
 	files, err := filepath.Glob("../../daemon/testdata/captures/*.jsonl.gz")
 	if err != nil || len(files) < 20 {

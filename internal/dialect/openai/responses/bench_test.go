@@ -126,7 +126,7 @@ func BenchmarkBareItems(b *testing.B) {
 	index := rawjson.Index(req.Index)
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		if !Stateless(index, body) || len(WithoutItems(index, body, (*OwnItem).IsBare)) != len(body) {
+		if o := FindOwnItems(index, body); !o.Stateless || len(o.Without((*OwnItem).IsBare)) != len(body) {
 			b.Fatal("changed")
 		}
 	}

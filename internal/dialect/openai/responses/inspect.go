@@ -8,16 +8,20 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
+// itemReference is the type of an item that refers to a stored one.
+const itemReference = "item_reference"
+
 // inspect reads as much of the input as has to be known before a provider gets the body unread. It
 // forbids media that are files of the provider's machine, and reports whether the input has
-// references to items, which may be stored here. Values of the wrong type are left to the provider.
-func (d *decoder) inspect() (refers bool) {
+// references to items, which may be stored here, and whether it has items of reasoning. Values of
+// the wrong type are left to the provider.
+func (d *decoder) inspect() (refers, reasons bool) {
 	if d.out.input == nil {
-		return false
+		return false, false
 	}
 	c := d.doc.Value(d.out.input)
 	if c.Kind() != rawjson.Array {
-		return false
+		return false, false
 	}
 	for range c.Array() {
 		if c.Kind() != rawjson.Object {
@@ -26,13 +30,14 @@ func (d *decoder) inspect() (refers bool) {
 		for key := range c.Object() {
 			switch string(key) {
 			case "type":
-				refers = refers || shortText(c) == "item_reference"
+				kind := alias(c)
+				refers, reasons = refers || kind == itemReference, reasons || kind == "reasoning"
 			case "content", "output":
 				d.inspectContent(c)
 			}
 		}
 	}
-	return refers
+	return refers, reasons
 }
 
 // inspectContent forbids media among the parts of a message or of a tool result.
@@ -49,7 +54,7 @@ func (d *decoder) inspectContent(c *rawjson.Cursor) {
 		for key := range c.Object() {
 			switch string(key) {
 			case "type":
-				kind = shortText(c)
+				kind = alias(c)
 			case "image_url":
 				image = c.Raw()
 			case "file_url":
@@ -81,8 +86,8 @@ func (d *decoder) inspectMedia(kind string, address json.RawMessage) {
 	}
 }
 
-// shortText reads a string, which may alias the text. It is empty for a value of another kind.
-func shortText(c *rawjson.Cursor) string {
+// alias reads a string, which may alias the text. It is empty for a value of another kind.
+func alias(c *rawjson.Cursor) string {
 	if c.Kind() != rawjson.String {
 		return ""
 	}

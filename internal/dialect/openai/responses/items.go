@@ -72,7 +72,7 @@ func (d *decoder) items(c *rawjson.Cursor) {
 // be stored without being read again.
 func (d *decoder) keepItem(from, to int, item *inputItem) {
 	if d.keeping {
-		apart := item.apart || item.kind == "" || item.kind == "item_reference" || item.kind == "message" && !item.added
+		apart := item.apart || item.kind == "" || item.kind == itemReference || item.kind == "message" && !item.added
 		d.out.given = append(d.out.given,
 			givenItem{raw: d.out.input[from:to:to], kind: item.kind, id: item.id, status: item.status, apart: apart})
 	}
@@ -156,7 +156,7 @@ func (d *decoder) item(i int, item *inputItem) {
 		d.toolOutput(i, item)
 	case "reasoning":
 		d.reasoningItem(i, item)
-	case "item_reference":
+	case itemReference:
 		d.reference(i, item)
 	case "additional_tools":
 		d.nested(i, "tools", item.tools, func(c *rawjson.Cursor) { d.toolList(c, "") })

@@ -28,7 +28,7 @@ func (d *decoder) reference(i int, reference *inputItem) {
 	d.out.references = append(d.out.references, raw)
 	var meant inputItem
 	d.nested(i, "id", raw, func(c *rawjson.Cursor) { meant = readItem(c) })
-	if meant.kind == "item_reference" { // stored items are not, so this one is damaged
+	if meant.kind == itemReference { // stored items are not, so this one is damaged
 		return
 	}
 	d.item(i, &meant)

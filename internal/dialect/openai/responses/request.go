@@ -86,7 +86,7 @@ func decodeRequest(origin perigee.Origin, find Finder, store bool) (*Request, er
 		return nil, err
 	}
 	d.settings()
-	refers := d.inspect()
+	refers, reasons := d.inspect()
 	if d.wrong != nil {
 		return nil, d.wrong
 	}
@@ -95,7 +95,7 @@ func decodeRequest(origin perigee.Origin, find Finder, store bool) (*Request, er
 	}
 	origin.Dialect = perigee.DialectOpenAIResponses
 	d.out.Request = perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return d.decode(stored) })
-	d.out.Pinned, d.out.Index = d.pinned, doc
+	d.out.Pinned, d.out.Index, d.out.PlainItems = d.pinned, doc, !refers && !reasons
 	if stored == nil && !refers {
 		return d.out, nil
 	}

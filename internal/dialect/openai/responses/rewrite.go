@@ -9,33 +9,32 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// An OwnItem is an item of the input of a body, for WithoutItems.
+// OwnItems are the items in the input of a body that not every provider can read: reasoning, and
+// references to items that a provider has stored.
+type OwnItems struct {
+	Stateless bool // the body forbids the provider to store the answer
+	List      []OwnItem
+	body      []byte
+}
+
+// An OwnItem is one of OwnItems. It points into the body.
 type OwnItem struct {
 	Kind, ID  string
 	Encrypted string // its encrypted_content; empty if it has none
 	Content   bool   // it has readable content, beside its summary
-}
 
-// Stateless reports whether the body of a request forbids the provider to store the answer. index is
-// of the body, or nil.
-func Stateless(index *rawjson.Document, body []byte) bool {
-	c := index.Value(body)
-	for key := range c.Object() {
-		if string(key) == "store" {
-			return string(c.Raw()) == "false"
-		}
-	}
-	return false
+	index       int // in the input
+	before, end int // where the item before it ends, or the bracket, and where the item ends
 }
 
 // IsBare reports whether an item only names something that the provider would have to have stored:
 // a reference, or reasoning without any content.
 func (i *OwnItem) IsBare() bool {
-	return i.Kind == "item_reference" || i.Kind == "reasoning" && i.ID != "" && i.Encrypted == "" && !i.Content
+	return i.Kind == itemReference || i.Kind == "reasoning" && i.ID != "" && i.Encrypted == "" && !i.Content
 }
 
 // Sealed returns the encrypted content of a reasoning item, and reports whether perigee made it, which
-// no provider can read, also if the client has changed it; empty for all other items.
+// no provider can read, also if the client has changed it; empty for a reference.
 func (i *OwnItem) Sealed() (content string, own bool) {
 	if i.Kind != "reasoning" {
 		return "", false
@@ -43,59 +42,86 @@ func (i *OwnItem) Sealed() (content string, own bool) {
 	return i.Encrypted, strings.HasPrefix(i.Encrypted, carrierStart)
 }
 
-// WithoutItems returns a body without the items of its input for which drop returns true. All other
-// bytes stay, but for the comma beside an item. It returns body itself if there is none. index is of
-// the body, or nil.
-func WithoutItems(index *rawjson.Document, body []byte, drop func(item *OwnItem) bool) []byte {
-	var edits []rawjson.Edit
+// FindOwnItems reads a body. index is of the body, or nil.
+func FindOwnItems(index *rawjson.Document, body []byte) *OwnItems {
+	o := &OwnItems{body: body}
 	c := index.Value(body)
 	for key := range c.Object() {
-		if string(key) != "input" || c.Kind() != rawjson.Array {
-			continue
-		}
-		end := c.Offset() + 1 // of the last item, or of the bracket
-		kept, removed := false, false
-		for range c.Array() {
-			start := c.Offset()
-			item := readOwnItem(c)
-			if item != nil && drop(item) {
-				edits = append(edits, rawjson.Edit{Start: end, End: c.Offset()}) // with the comma before it
-				removed = true
-			} else {
-				if removed && !kept { // the comma before this item separates it from none
-					edits[len(edits)-1].End += bytes.IndexByte(body[end:start], ',') + 1
-				}
-				kept = true
-			}
-			end = c.Offset()
+		switch {
+		case string(key) == "store":
+			o.Stateless = string(c.Raw()) == "false"
+		case string(key) == "input" && c.Kind() == rawjson.Array:
+			o.read(c)
 		}
 	}
-	if c.Err() != nil || len(edits) == 0 {
-		return body
-	}
-	return rawjson.Splice(body, edits...)
+	return o
 }
 
-// readOwnItem reads the next item. It returns nil for a value that is no object.
-func readOwnItem(c *rawjson.Cursor) *OwnItem {
-	if c.Kind() != rawjson.Object {
-		c.Skip()
-		return nil
+// read reads the items of an input.
+func (o *OwnItems) read(c *rawjson.Cursor) {
+	before := c.Offset() + 1
+	for i := range c.Array() {
+		if kind := kindOf(*c); kind == "reasoning" || kind == itemReference {
+			item := OwnItem{Kind: kind, index: i, before: before}
+			item.read(c)
+			item.end = c.Offset()
+			o.List = append(o.List, item)
+		} else {
+			c.Skip()
+		}
+		before = c.Offset()
 	}
-	var item OwnItem
+}
+
+// kindOf returns the type of the item that c reads next, or "" for a value that is no object.
+func kindOf(c rawjson.Cursor) string {
+	if c.Kind() != rawjson.Object {
+		return ""
+	}
 	for key := range c.Object() {
-		switch string(key) {
-		case "type":
-			item.Kind = text(c)
-		case "id":
-			item.ID = text(c)
-		case "encrypted_content":
-			item.Encrypted = text(c)
-		case "content":
-			item.Content = c.Kind() == rawjson.String || c.Kind() == rawjson.Array && !isEmptyList(c.Raw())
+		if string(key) == "type" {
+			return alias(&c)
 		}
 	}
-	return &item
+	return ""
+}
+
+// read reads the members of the next item.
+func (i *OwnItem) read(c *rawjson.Cursor) {
+	for key := range c.Object() {
+		switch string(key) {
+		case "id":
+			i.ID = alias(c)
+		case "encrypted_content":
+			i.Encrypted = alias(c)
+		case "content":
+			i.Content = c.Kind() == rawjson.String || c.Kind() == rawjson.Array && !isEmptyList(c.Raw())
+		}
+	}
+}
+
+// Without returns the body without the items for which drop returns true. All other bytes stay, but
+// for the comma beside an item. It returns the body itself if there is none.
+func (o *OwnItems) Without(drop func(item *OwnItem) bool) []byte {
+	var edits []rawjson.Edit
+	from := 0 // the end of the last edit
+	for i := range o.List {
+		item := &o.List[i]
+		if !drop(item) {
+			continue
+		}
+		edit := rawjson.Edit{Start: max(item.before, from), End: item.end} // with the comma before it
+		if item.index == len(edits) {                                      // no item is left before it
+			if rest, ok := bytes.CutPrefix(bytes.TrimLeft(o.body[item.end:], " \t\r\n"), []byte(",")); ok {
+				edit.End = len(o.body) - len(rest)
+			}
+		}
+		edits, from = append(edits, edit), edit.End
+	}
+	if len(edits) == 0 {
+		return o.body
+	}
+	return rawjson.Splice(o.body, edits...)
 }
 
 // EncodeEffort returns the value of reasoning.effort, or nil if a request has none.

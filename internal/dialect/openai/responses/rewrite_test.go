@@ -29,7 +29,7 @@ func TestBareItemsAreRemoved(t *testing.T) {
 		`[{"type":"message","id":"msg_1"},{"type":"compaction","id":"cmp_1"}, "x"]`: `[{"type":"message","id":"msg_1"},{"type":"compaction","id":"cmp_1"}, "x"]`,
 	} {
 		const before, after = "{ \"store\":false, \"input\": ", ", \"tools\":[ {\"type\":\"item_reference\"} ] }\n"
-		got := string(WithoutItems(nil, []byte(before+input+after), (*OwnItem).IsBare))
+		got := string(FindOwnItems(nil, []byte(before+input+after)).Without((*OwnItem).IsBare))
 		if got != before+want+after {
 			t.Errorf("%s:\ngot  %q\nwant %q", input, got, before+want+after)
 		}
@@ -41,7 +41,7 @@ func TestStateless(t *testing.T) {
 		`{"store":false}`: true, `{"model":"m", "store" : false}`: true, `{"store":true}`: false, `{"store":null}`: false, `{}`: false,
 		`{"metadata":{"store":false}}`: false,
 	} {
-		if Stateless(nil, []byte(body)) != want {
+		if FindOwnItems(nil, []byte(body)).Stateless != want {
 			t.Errorf("%s: want %v", body, want)
 		}
 	}
@@ -152,6 +152,26 @@ func TestInputIsInspectedBeforeItIsForwarded(t *testing.T) {
 		}
 		if _, err := req.Prompt(); !fails(err, c.unread) {
 			t.Errorf("%s: %v, want %q", c.input, err, c.unread)
+		}
+	}
+}
+
+// Only a request with items that not every provider can read is looked through for them.
+func TestPlainItems(t *testing.T) {
+	for input, want := range map[string]bool{
+		`"reasoning"`: true, `[]`: true, `[{"role":"user","content":[{"type":"input_text","text":"reasoning"}]},"reasoning"]`: true,
+		`[{"type":"message","role":"user","content":[{"type":"reasoning"}]}]`:         true,
+		`[{"role":"user","content":"?"},{"type":"reasoning","summary":[]}]`:           false,
+		`[{"summary":[],"type":"reas\u006fning"},{"role":"user","content":"?"}]`:      false,
+		`[{"role":"user","content":"?"},{"id":"msg_1","type":"item_reference"},"on"]`: false,
+	} {
+		req, err := DecodeRequest(perigee.Origin{Body: []byte(`{"model":"m","reasoning":{"effort":"low"},"input":` + input + `}`)}, nil)
+		if err != nil || req.PlainItems != want {
+			t.Errorf("%s: plain %v (%v), want %v", input, !want, err, want)
+			continue
+		}
+		if list := FindOwnItems(nil, req.Body).List; (len(list) == 0) != want {
+			t.Errorf("%s: found %+v", input, list)
 		}
 	}
 }

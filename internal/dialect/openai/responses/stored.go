@@ -203,7 +203,7 @@ func writeItem(w *rawjson.Writer, c *rawjson.Cursor, name itemName, references [
 	}
 	at := *c
 	item := readItem(&at)
-	if item.kind == "item_reference" && len(references) > 0 {
+	if item.kind == itemReference && len(references) > 0 {
 		c.Skip()
 		w.Raw(references[0])
 		return references[1:]
