@@ -199,8 +199,7 @@ func isBase64(data []byte) bool {
 
 // EstimateTokens estimates the tokens of the request. It is 0 if the prompt cannot be decoded.
 func (r *Request) EstimateTokens() int64 {
-	undecoded := r.memory != nil && !r.memory.decoded.Load()
-	if r.Dialect == DialectGemini || undecoded && (r.Dialect == DialectAnthropic || r.Dialect == DialectOpenAIResponses) {
+	if undecoded := r.memory != nil && !r.memory.decoded.Load() && !r.rewritten; undecoded || r.Dialect == DialectGemini {
 		return EstimateBody(r.Body) // avoids decoding a prompt that may not be needed
 	}
 	if prompt, err := r.Prompt(); err == nil {

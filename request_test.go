@@ -1,6 +1,7 @@
 package perigee_test
 
 import (
+	"strings"
 	"testing"
 
 	"perigee"
@@ -42,5 +43,30 @@ func TestKeptMemoryIsFreedByTheLastKeeper(t *testing.T) {
 	late()
 	if freed != 1 {
 		t.Errorf("freed %d times", freed)
+	}
+}
+
+// A prompt is not decoded for an estimate of its tokens.
+func TestEstimateDecodesNothing(t *testing.T) {
+	body := []byte(strings.Repeat("word", 100))
+	for _, dialect := range []perigee.Dialect{perigee.DialectGemini, perigee.DialectAnthropic, perigee.DialectOpenAIChat, perigee.DialectOpenAIResponses} {
+		decoded := 0
+		req := perigee.NewRequest(perigee.Origin{Dialect: dialect, Body: body}, "m", true, func() (*perigee.Prompt, error) {
+			decoded++
+			return &perigee.Prompt{System: &perigee.Content{Parts: []perigee.Part{{Kind: perigee.PartText, Text: perigee.Plain("four")}}}}, nil
+		})
+		if got := req.WithModel("n").EstimateTokens(); got != 100 || decoded != 0 {
+			t.Errorf("%s: %d tokens, decoded %d times", dialect, got, decoded)
+		}
+		if _, err := req.Prompt(); err != nil {
+			t.Fatal(err)
+		}
+		want := int64(1)
+		if dialect == perigee.DialectGemini {
+			want = 100
+		}
+		if got := req.EstimateTokens(); got != want || decoded != 1 {
+			t.Errorf("%s, decoded: %d tokens, want %d", dialect, got, want)
+		}
 	}
 }

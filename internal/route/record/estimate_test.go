@@ -24,22 +24,22 @@ func TestBrokenOffAnswersAreEstimated(t *testing.T) {
 		note    bool
 	}{
 		{"the client goes before the answer", script{start, untilCanceled{}}, cancelAt(perigee.EventStart, nil),
-			perigee.Usage{Input: 2}, true},
+			perigee.Usage{Input: 5}, true},
 		{"the client goes during the answer", script{start, long, untilCanceled{}}, cancelAt(perigee.EventText, nil),
-			perigee.Usage{Input: 2, Output: 100}, true},
+			perigee.Usage{Input: 5, Output: 100}, true},
 		{"and during thinking", script{start, thinking, untilCanceled{}}, cancelAt(perigee.EventThinking, nil),
-			perigee.Usage{Input: 2, Output: 50, Thinking: 50}, true},
+			perigee.Usage{Input: 5, Output: 50, Thinking: 50}, true},
 		{"and after a picture", script{start, picture, untilCanceled{}}, cancelAt(perigee.EventBlob, nil),
-			perigee.Usage{Input: 2, Output: perigee.EstimateTokens(0, 1)}, true},
+			perigee.Usage{Input: 5, Output: perigee.EstimateTokens(0, 1)}, true},
 		{"and after two pictures", script{start, picture, picture, text, untilCanceled{}}, cancelAt(perigee.EventText, nil),
-			perigee.Usage{Input: 2, Output: perigee.EstimateTokens(len(text.Text), 2)}, true},
+			perigee.Usage{Input: 5, Output: perigee.EstimateTokens(len(text.Text), 2)}, true},
 		{"and after frames, whose events count", script{start, frame, long, frame, thinking, untilCanceled{}}, cancelAt(perigee.EventThinking, nil),
-			perigee.Usage{Input: 2, Output: 150, Thinking: 50}, true},
+			perigee.Usage{Input: 5, Output: 150, Thinking: 50}, true},
 		{"the provider has named a part", script{start, early, long, untilCanceled{}}, cancelAt(perigee.EventText, nil),
 			perigee.Usage{Input: 7, Output: 100}, true},
 		{"and all of it", script{start, text, early, untilCanceled{}}, cancelAt(perigee.EventUsage, nil),
 			perigee.Usage{Input: 7, Output: 3}, false},
-		{"the provider breaks off", script{start, long, capacity}, readAll, perigee.Usage{Input: 2, Output: 100}, true},
+		{"the provider breaks off", script{start, long, capacity}, readAll, perigee.Usage{Input: 5, Output: 100}, true},
 		{"the provider refuses", script{start, capacity}, readAll, perigee.Usage{}, false},
 		{"a whole answer whose cost is not named", script{start, long, finish}, readAll, perigee.Usage{}, false},
 	}
@@ -63,7 +63,7 @@ func TestBrokenOffAnswersAreEstimated(t *testing.T) {
 
 // A call that ends before a provider has got it costs nothing.
 func TestCallsThatReachNoProviderCostNothing(t *testing.T) {
-	for reached, want := range map[bool]perigee.Usage{false: {}, true: {Input: 2}} {
+	for reached, want := range map[bool]perigee.Usage{false: {}, true: {Input: 5}} {
 		synctest.Test(t, func(t *testing.T) {
 			var store memory
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -102,7 +102,7 @@ func TestReleasedRequestsAreEstimated(t *testing.T) {
 			}
 		}
 		mustClose(t, r)
-		if got := store.calls()["c"]; got.Usage != (perigee.Usage{Input: 2, Output: 2}) {
+		if got := store.calls()["c"]; got.Usage != (perigee.Usage{Input: 5, Output: 2}) {
 			t.Errorf("recorded %+v", got.Usage)
 		}
 	})
