@@ -40,33 +40,41 @@ func (d *decoder) inspect() (refers, reasons bool) {
 	return refers, reasons
 }
 
-// inspectContent forbids media among the parts of a message or of a tool result.
+// inspectContent forbids media among the parts of a message or of a tool result, and the screenshot
+// that the result of a computer is.
 func (d *decoder) inspectContent(c *rawjson.Cursor) {
-	if c.Kind() != rawjson.Array {
-		return
-	}
-	for range c.Array() {
-		if c.Kind() != rawjson.Object {
-			continue
-		}
-		var kind string
-		var image, file json.RawMessage
-		for key := range c.Object() {
-			switch string(key) {
-			case "type":
-				kind = alias(c)
-			case "image_url":
-				image = c.Raw()
-			case "file_url":
-				file = c.Raw()
+	switch c.Kind() {
+	case rawjson.Object:
+		d.inspectPart(c, "computer_screenshot", "")
+	case rawjson.Array:
+		for range c.Array() {
+			if c.Kind() == rawjson.Object {
+				d.inspectPart(c, "input_image", "input_file")
 			}
 		}
-		switch kind {
-		case "input_image":
-			d.inspectMedia(kind, image)
-		case "input_file":
-			d.inspectMedia(kind, file)
+	}
+}
+
+// inspectPart forbids media in a part that is of one of two types.
+func (d *decoder) inspectPart(c *rawjson.Cursor, imageKind, fileKind string) {
+	var kind string
+	var image, file json.RawMessage
+	for key := range c.Object() {
+		switch string(key) {
+		case "type":
+			kind = alias(c)
+		case "image_url":
+			image = c.Raw()
+		case "file_url":
+			file = c.Raw()
 		}
+	}
+	switch kind {
+	case "":
+	case imageKind:
+		d.inspectMedia(kind, image)
+	case fileKind:
+		d.inspectMedia(kind, file)
 	}
 }
 

@@ -119,6 +119,7 @@ func TestInputIsInspectedBeforeItIsForwarded(t *testing.T) {
 		{part(`{"type":"input_image","image_url":"https://example.org/a.png","image_url":"/etc/passwd"}`), "duplicate", ""},
 		{part(`{"type":"input_text","text":5},7,{"type":"input_image","image_url":"a.png"}`), local, ""},
 		{result(`[{"type":"input_image","image_url":"/etc/passwd"}]`), local, ""},
+		{result(`{"type":"computer_screenshot","image_url":"/etc/passwd"}`), local, ""},
 		{`[{"output":[{"type":"input_file","file_url":"../a"}],"type":"custom_tool_call_output"}]`, local, ""},
 		{`[5,{"type":"dream","content":[{"type":"input_image","image_url":"/etc/passwd"}]}]`, local, ""},
 
