@@ -40,22 +40,41 @@ func (s *Stream) Append(dst []byte, r *Redactor, text []byte) []byte {
 		return append(s.release(dst), text...)
 	}
 	hold := r.index().longest - 1 + maxEscape
-	if len(s.held) > 0 || len(text) < 2*hold {
-		s.held = append(s.held, text...)
-		if text = s.held; len(text) < max(2*hold, s.next) {
-			return dst
+	for len(s.held) > 0 && len(text) > 0 { // as much of the text is copied as a search needs
+		held, n := len(s.held), min(len(text), 4*hold)
+		if s.held = append(s.held, text[:n]...); len(s.held) < max(2*hold, s.next) {
+			text = text[n:]
+			continue
+		}
+		done := 0
+		if dst, done = s.advance(dst, r, s.held); done < held {
+			s.keep(s.held[done:])
+			text = text[n:]
+		} else {
+			s.held = s.held[:0]
+			text = text[done-held:]
 		}
 	}
 	done := 0
+	if len(text) >= 2*hold {
+		dst, done = s.advance(dst, r, text)
+	}
+	if len(text) > 0 {
+		s.keep(text[done:])
+	}
+	return dst
+}
+
+// advance appends a text up to where it is certain, and returns how many bytes that are.
+func (s *Stream) advance(dst []byte, r *Redactor, text []byte) (rest []byte, done int) {
+	hold := r.index().longest - 1 + maxEscape
 	for {
 		n := 0
 		dst, n = s.search(dst, r, text[done:min(done+max(piece, 4*hold), len(text))], false)
 		if done += n; n == 0 || len(text)-done < 2*hold {
-			break
+			return dst, done
 		}
 	}
-	s.keep(text[done:])
-	return dst
 }
 
 // Close appends the text that was held back. The Stream is ready for another text.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"perigee"
@@ -163,8 +164,12 @@ func (w *watcher) release(b *batch) {
 	w.store.large.CompareAndSwap(w, nil)
 }
 
-// maxScratch is the number of redacted bytes that are buffered before they are written.
-const maxScratch = 1 << 20
+// maxScratch is the number of redacted bytes that are buffered before they are written, and maxPiece
+// the number that is redacted at once: a piece of a request may be as large as the request.
+const (
+	maxScratch = 1 << 20
+	maxPiece   = 64 << 10
+)
 
 // writeFile writes the part of a file. A file that could not be written gets no more.
 func (w *watcher) writeFile(dir *os.Root, r *redact.Redactor, p part) {
@@ -183,9 +188,11 @@ func (w *watcher) writeFile(dir *os.Root, r *redact.Redactor, p part) {
 	}
 	out := s.disk.scratch[:0]
 	for _, c := range p.chunks {
-		if out = f.redacted.Append(out, r, c); len(out) >= maxScratch {
-			w.writeOut(dir, f, out)
-			out = out[:0]
+		for piece := range slices.Chunk(c, maxPiece) {
+			if out = f.redacted.Append(out, r, piece); len(out) >= maxScratch {
+				w.writeOut(dir, f, out)
+				out = out[:0]
+			}
 		}
 	}
 	if p.complete {
