@@ -1,11 +1,11 @@
 package anthropic
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"perigee"
+	"perigee/internal/lib/rawjson"
 )
 
 func TestRewriteModelKeepsAllOtherBytes(t *testing.T) {
@@ -16,7 +16,7 @@ func TestRewriteModelKeepsAllOtherBytes(t *testing.T) {
 		`{}`:               `{"model":"m"}`,
 		`{"model":null}`:   `{"model":"m"}`,
 	} {
-		if got := string(bytes.Join(RewriteModel(nil, []byte(body), "m"), nil)); got != want {
+		if got := string(rawjson.Splice([]byte(body), RewriteModel(nil, []byte(body), "m")...)); got != want {
 			t.Errorf("%s: got %s, want %s", body, got, want)
 		}
 	}
@@ -44,14 +44,15 @@ func TestRewriteThinkingKeepsAllOtherBytes(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"messages":[{"role":"user","content":"hi"}], "thinking":{"type":"enabled"}}`:                                                      ``,
 		`{"messages":[{"role":"assistant","content":[` + thinking("C") + `]}]}`:                                                             ``,
-		`{"a": 1, "messages": [ {"content": [` + thinking("G") + `, {"type":"text", "text":"x"}], "role":"assistant" } ] , "b":2}`:          `{"a": 1, "messages": [{"content": [{"type":"text", "text":"x"}], "role":"assistant" }] , "b":2}`,
+		`{"a": 1, "messages": [ {"content": [` + thinking("G") + `, {"type":"text", "text":"x"}], "role":"assistant" } ] , "b":2}`:          `{"a": 1, "messages": [ {"content": [ {"type":"text", "text":"x"}], "role":"assistant" } ] , "b":2}`,
 		`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[` + thinking("G") + `]},{"role":"user","content":"b"}]}`: `{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`,
 		`{"messages":[{"content":[` + thinking("perigee.1.call.x") + `,` + thinking("C") + `]}]}`:                                           `{"messages":[{"content":[` + thinking("C") + `]}]}`,
 		`{"messages":[{"content":[` + thinking("") + `,{"type":"redacted_thinking","data":"G"},{"type":"text","text":"x"}]}]}`:              `{"messages":[{"content":[{"type":"text","text":"x"}]}]}`,
 		`{"messages":null}`: ``,
 		`{"messages":[1,{"content":[2,{"content":3}]}]}`: ``,
 	} {
-		got, change := RewriteThinking(nil, []byte(body), memory{})
+		edits, change := RewriteThinking(nil, []byte(body), memory{})
+		got := rawjson.Splice([]byte(body), edits...)
 		if change.Dropped != (want != "") || change.Lost || want == "" && string(got) != body || want != "" && string(got) != want {
 			t.Errorf("%s\nbecame %+v %s", body, change, got)
 		}
@@ -83,7 +84,8 @@ func TestRewriteThinkingRestoresALoop(t *testing.T) {
 		loop("enabled", call("c", back)+result+call("g", ""), ""):                                                    "",
 		`{"thinking":{"type":"enabled"},"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c"}]}]}`: "",
 	} {
-		got, change := RewriteThinking(nil, []byte(body), memory{})
+		edits, change := RewriteThinking(nil, []byte(body), memory{})
+		got := rawjson.Splice([]byte(body), edits...)
 		text := string(got)
 		if text == body {
 			text = ""

@@ -9,9 +9,9 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// RewriteModel returns a body in pieces, with another name of the model. All other bytes stay, and
-// the pieces alias the body. index is of the body, of a text that the body is a part of, or nil.
-func RewriteModel(index *rawjson.Document, body []byte, model string) [][]byte {
+// RewriteModel returns the edit of a body that names another model. There is none if the body names
+// it already. index is of the body, of a text that the body is a part of, or nil.
+func RewriteModel(index *rawjson.Document, body []byte, model string) []rawjson.Edit {
 	c := index.Value(body)
 	for key := range c.Object() {
 		if string(key) != "model" {
@@ -20,16 +20,16 @@ func RewriteModel(index *rawjson.Document, body []byte, model string) [][]byte {
 		start, end := c.Span()
 		name := rawjson.AppendString(nil, model)
 		if bytes.Equal(name, body[start:end]) {
-			return [][]byte{body}
+			return nil
 		}
-		return [][]byte{body[:start], name, body[end:]}
+		return []rawjson.Edit{{Start: start, End: end, New: name}}
 	}
 	start, _ := rawjson.NewCursor(body).Span()
 	member := append(rawjson.AppendString([]byte(`"model":`), model), ',')
 	for range rawjson.NewCursor(body).Object() {
-		return [][]byte{body[:start+1], member, body[start+1:]}
+		return []rawjson.Edit{{Start: start + 1, End: start + 1, New: member}}
 	}
-	return [][]byte{body[:start+1], member[:len(member)-1], body[start+1:]}
+	return []rawjson.Edit{{Start: start + 1, End: start + 1, New: member[:len(member)-1]}}
 }
 
 // EncodeThinking returns the values of the members thinking and output_config.effort, or nil for a
@@ -53,14 +53,14 @@ type ThinkingChange struct {
 	Lost    bool // another provider began the tool loop, and the request turns thinking on with a budget
 }
 
-// RewriteThinking returns a body with the thinking that the provider takes. Blocks of thinking of
-// another provider are left out: those that recall knows to be foreign, those without a signature,
-// and those with one that perigee made. If thinking is on, messages of the current tool loop that
-// have lost their thinking get it back. All other bytes stay; a message that would be empty is
-// removed. The result is body if nothing changes.
+// RewriteThinking returns the edits of a body after which it has the thinking that the provider
+// takes, in order. Blocks of thinking of another provider are left out: those that recall knows to be
+// foreign, those without a signature, and those with one that perigee made. If thinking is on,
+// messages of the current tool loop that have lost their thinking get it back. A message that would be
+// empty is removed.
 //
 // index is as for RewriteModel.
-func RewriteThinking(index *rawjson.Document, body []byte, recall perigee.Recall) (rest []byte, change ThinkingChange) {
+func RewriteThinking(index *rawjson.Document, body []byte, recall perigee.Recall) (edits []rawjson.Edit, change ThinkingChange) {
 	messages, mode := thinkingMessages(index.Value(body))
 	drop := foreignBlocks(messages, recall)
 	change.Dropped = len(drop) > 0
@@ -71,19 +71,24 @@ func RewriteThinking(index *rawjson.Document, body []byte, recall perigee.Recall
 		change.Lost = foreign && mode == "enabled"
 	}
 	if len(drop) == 0 && len(insert) == 0 {
-		return body, change
+		return nil, change
 	}
 	start, end, _ := rawjson.Find(body, "messages")
-	w := rawjson.Writer{Buf: append(make([]byte, 0, len(body)), body[:start]...)}
-	w.Array()
 	c := rawjson.NewCursor(body[start:end])
+	list := rawjson.Removal{Text: body, End: start + 1}
 	for range c.Array() {
 		at := start + c.Offset()
-		if message := withBlocks(c.Raw(), at, drop, insert[at]); message != nil {
-			w.Raw(message)
+		message := c.Raw()
+		blocks, empty := blockEdits(body, at, at+len(message), drop, insert[at])
+		if empty {
+			edits = list.Drop(edits, at+len(message))
+			continue
 		}
+		list.Keep(edits, at)
+		edits = append(edits, blocks...)
+		list.End = at + len(message)
 	}
-	return append(w.EndArray().Buf, body[end:]...), change
+	return edits, change
 }
 
 // CloseRound returns a body in which the open round of tools is over: the turn of the assistant ends
@@ -265,33 +270,31 @@ func firstOf(loop []thinkingMessage) *thinkingMessage {
 	return &loop[slices.IndexFunc(loop, func(m thinkingMessage) bool { return m.assistant })]
 }
 
-// withBlocks returns a message that begins at an offset of the body without the blocks at the
-// given offsets, and with blocks inserted before the first one. It is nil if no block is left.
-func withBlocks(message []byte, at int, drop map[int]bool, insert []byte) []byte {
-	start, end, ok := rawjson.Find(message, "content")
-	c := rawjson.NewCursor(message[start:end])
+// blockEdits returns the edits of a message, between two offsets of the body, that remove the blocks
+// at the given offsets and insert blocks before the first one. empty is set if no block is left.
+func blockEdits(body []byte, at, stop int, drop map[int]bool, insert []byte) (edits []rawjson.Edit, empty bool) {
+	start, end, ok := rawjson.Find(body[at:stop], "content")
+	start, end = at+start, at+end
+	c := rawjson.NewCursor(body[start:end])
 	if !ok || c.Kind() != rawjson.Array {
-		return message
+		return nil, false
 	}
-	w := rawjson.Writer{Buf: append([]byte{}, message[:start]...)}
-	w.Array()
-	w.Buf = append(w.Buf, insert...)
+	if insert != nil {
+		edits = append(edits, rawjson.Edit{Start: start + 1, End: start + 1, New: insert})
+	}
+	blocks := rawjson.Removal{Text: body, End: start + 1}
 	kept, dropped := 0, 0
 	for range c.Array() {
-		offset := at + start + c.Offset()
-		block := c.Raw()
+		offset := start + c.Offset()
+		c.Skip()
 		if drop[offset] {
+			edits = blocks.Drop(edits, start+c.Offset())
 			dropped++
 			continue
 		}
+		blocks.Keep(edits, offset)
+		blocks.End = start + c.Offset()
 		kept++
-		w.Raw(block)
 	}
-	switch {
-	case dropped == 0 && insert == nil:
-		return message
-	case kept == 0:
-		return nil
-	}
-	return append(w.EndArray().Buf, message[end:]...)
+	return edits, kept == 0 && (dropped > 0 || insert != nil)
 }

@@ -1,6 +1,7 @@
 package rawjson_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -49,6 +50,10 @@ func TestSplice(t *testing.T) {
 	if want := "{\"x\":0,\"a\":[1],\"c\":3}\n"; string(got) != want || cap(got) > len(got)+16 {
 		t.Errorf("got %q with room for %d, want %q", got, cap(got), want)
 	}
+	pieces := rawjson.Pieces(text, rawjson.Edit{Start: start, End: end, New: []byte(`[1]`)}, rawjson.Edit{Start: end, End: len(text) - 1})
+	if joined := string(bytes.Join(pieces, nil)); joined != `{"a":[1]}` || len(pieces) != 3 || cap(pieces[0]) != len(pieces[0]) || &pieces[0][0] != &text[0] {
+		t.Errorf("pieces %q", pieces)
+	}
 	if string(text) != `{"a":1,"b":2}` {
 		t.Errorf("changed its input to %s", text)
 	}
@@ -63,6 +68,30 @@ func TestSplice(t *testing.T) {
 			}()
 			rawjson.Splice(text, edits...)
 		}()
+	}
+}
+
+// Whatever values of a list are removed, the rest is a list with all other bytes.
+func TestRemoval(t *testing.T) {
+	for drop, want := range map[string]string{
+		"": `[ 1 , 2,3 ]`, "1": `[ 2,3 ]`, "2": `[ 1,3 ]`, "3": `[ 1 , 2 ]`, "12": `[3 ]`, "23": `[ 1 ]`, "13": `[ 2 ]`, "123": `[ ]`,
+	} {
+		text := []byte(`[ 1 , 2,3 ]`)
+		list := rawjson.Removal{Text: text, End: 1}
+		var edits []rawjson.Edit
+		c := rawjson.NewCursor(text)
+		for range c.Array() {
+			start := c.Offset()
+			if strings.Contains(drop, string(c.Raw())) {
+				edits = list.Drop(edits, c.Offset())
+				continue
+			}
+			list.Keep(edits, start)
+			list.End = c.Offset()
+		}
+		if got := string(rawjson.Splice(text, edits...)); got != want {
+			t.Errorf("without %s: %s, want %s", drop, got, want)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"net/http"
@@ -161,7 +160,7 @@ func (a *anthropicProvider) translated(req *perigee.Request, encode func(*perige
 // ownBytes returns the client's bytes with the name of the routed model, with the thinking that this
 // name asks for, and without the thinking of other providers.
 func (a *anthropicProvider) ownBytes(req *perigee.Request) (m message, err error) {
-	body, change := dialect.RewriteThinking(rawjson.Index(req.Index), req.Body, req.Recall)
+	edits, change := dialect.RewriteThinking(rawjson.Index(req.Index), req.Body, req.Recall)
 	if change.Dropped {
 		m.notes = append(m.notes, perigee.OtherReasoning)
 	}
@@ -173,13 +172,24 @@ func (a *anthropicProvider) ownBytes(req *perigee.Request) (m message, err error
 	if err := req.RefuseIfStrict(m.notes); err != nil {
 		return m, err
 	}
-	if req.Thinking != nil {
-		if body, err = a.withThinking(req, body); err != nil {
-			return m, err
-		}
+	if req.Thinking == nil {
+		name := dialect.RewriteModel(rawjson.Index(req.Index), req.Body, req.Model)
+		m.body, m.rewrites = [][]byte{req.Body}, inOrder(edits, name)
+		return m, nil
 	}
-	m.body = dialect.RewriteModel(rawjson.Index(req.Index), body, req.Model)
+	body, err := a.withThinking(req, rawjson.Splice(req.Body, edits...))
+	if err != nil {
+		return m, err
+	}
+	m.body, m.rewrites = [][]byte{body}, dialect.RewriteModel(nil, body, req.Model)
 	return m, nil
+}
+
+// inOrder returns the edits of two lists in the order of their places.
+func inOrder(a, b []rawjson.Edit) []rawjson.Edit {
+	list := append(a, b...)
+	slices.SortStableFunc(list, func(a, b rawjson.Edit) int { return a.Start - b.Start })
+	return list
 }
 
 // withThinking returns the body with the thinking that the name of the model asks for.
@@ -203,7 +213,7 @@ func (a *anthropicProvider) withThinking(req *perigee.Request, body []byte) ([]b
 	}
 	e := memberEditor{body: body}
 	e.object(rawjson.NewCursor(body), set.changes(false))
-	return bytes.Join(e.pieces(), nil), nil
+	return rawjson.Splice(body, e.edits...), nil
 }
 
 // repair encodes a translated request anew that the provider refused for a rule of the model that was
@@ -248,7 +258,7 @@ func (a *anthropicProvider) repairOwn(req *perigee.Request, sent *message, refus
 	body := slices.Concat(sent.body...)
 	e := memberEditor{body: body}
 	e.object(rawjson.NewCursor(body), (&Members{Drop: []string{"thinking"}}).changes(false))
-	return message{body: e.pieces(), notes: []perigee.Note{note}}, len(e.edits) > 0
+	return message{body: rawjson.Pieces(body, e.edits...), notes: []perigee.Note{note}}, len(e.edits) > 0
 }
 
 // closeRound ends the open round of tools in a request that was refused because the thinking of the

@@ -248,7 +248,7 @@ func TestThinkingSuffixOfForwardedMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		m, err := a.message(req, nil)
-		if got := string(joined(m.body)); err != nil || got != c.want {
+		if got := string(rewritten(&m)); err != nil || got != c.want {
 			t.Errorf("got  %s\nwant %s\n%v", got, c.want, err)
 		}
 	}

@@ -75,9 +75,9 @@ func (u *Upstream) change(req *perigee.Request, m *message) error {
 
 // edit makes changes of the body of a message, and adds notes about values of the client that were
 // replaced or dropped. A body in one piece is not copied: the parts that stay become pieces of the
-// message.
+// message. The rewrites of the body are made as well.
 func (u *Upstream) edit(req *perigee.Request, m *message, changes []*change) error {
-	if len(changes) == 0 {
+	if len(changes) == 0 && len(m.rewrites) == 0 {
 		return nil
 	}
 	body, joined := m.body[0], len(m.body) > 1
@@ -89,11 +89,11 @@ func (u *Upstream) edit(req *perigee.Request, m *message, changes []*change) err
 	if err := req.RefuseIfStrict(e.notes.List()); err != nil {
 		return err
 	}
-	if len(e.edits) > 0 {
+	if edits := e.over(m.rewrites); len(edits) > 0 {
 		if joined {
 			m.release()
 		}
-		m.body, m.notes = e.pieces(), slices.Concat(m.notes, e.notes.List())
+		m.body, m.rewrites, m.notes = rawjson.Pieces(body, edits...), nil, slices.Concat(m.notes, e.notes.List())
 	}
 	return nil
 }
@@ -106,15 +106,23 @@ type memberEditor struct {
 	notes  perigee.Notes
 }
 
-// pieces returns the edited body in pieces. Those that are not new alias the body.
-func (e *memberEditor) pieces() (list [][]byte) {
-	last := 0
-	for _, edit := range e.edits {
-		list = append(list, e.body[last:edit.Start], edit.New)
-		last = edit.End
+// over returns the edits of a body together with the edits of its members, which win where both
+// change the same bytes.
+func (e *memberEditor) over(edits []rawjson.Edit) []rawjson.Edit {
+	if len(edits) == 0 {
+		return e.edits
 	}
-	list = append(list, e.body[last:])
-	return slices.DeleteFunc(list, func(piece []byte) bool { return len(piece) == 0 })
+	list := make([]rawjson.Edit, 0, len(edits)+len(e.edits))
+	members := e.edits
+	for _, edit := range edits {
+		for len(members) > 0 && members[0].End <= edit.Start {
+			list, members = append(list, members[0]), members[1:]
+		}
+		if len(members) == 0 || edit.End <= members[0].Start {
+			list = append(list, edit)
+		}
+	}
+	return append(list, members...)
 }
 
 // object reads an object and collects the edits of its members.
@@ -122,8 +130,8 @@ func (e *memberEditor) object(c *rawjson.Cursor, changes []*change) {
 	if c.Kind() != rawjson.Object {
 		return
 	}
-	end := c.Offset() + 1 // of the last member, or of the bracket
-	kept, removed := false, false
+	members := rawjson.Removal{Text: e.body, End: c.Offset() + 1}
+	kept := false
 	var seen []*change
 	for key := range c.Object() {
 		found := e.find(changes, key)
@@ -133,16 +141,13 @@ func (e *memberEditor) object(c *rawjson.Cursor, changes []*change) {
 		}
 		if found != nil && found.drop {
 			c.Skip()
-			e.edits = append(e.edits, rawjson.Edit{Start: end, End: c.Offset()}) // with the comma before it
+			e.edits = members.Drop(e.edits, c.Offset())
 			if !found.quiet {
 				e.notes.Dropped(found.path)
 			}
-			end, removed = c.Offset(), true
 			continue
 		}
-		if removed && !kept { // the comma before this member separates it from none
-			e.edits[len(e.edits)-1].End += bytes.IndexByte(e.body[end:start], ',') + 1
-		}
+		members.Keep(e.edits, start)
 		kept = true
 		switch {
 		case found == nil:
@@ -153,7 +158,7 @@ func (e *memberEditor) object(c *rawjson.Cursor, changes []*change) {
 			_, stop := c.Span()
 			e.replace(found, start, stop, kind == rawjson.Null)
 		}
-		end = c.Offset()
+		members.End = c.Offset()
 	}
 	var missing []byte
 	for _, change := range changes {
@@ -168,7 +173,7 @@ func (e *memberEditor) object(c *rawjson.Cursor, changes []*change) {
 		}
 	}
 	if missing != nil {
-		e.edits = append(e.edits, rawjson.Edit{Start: end, End: end, New: missing})
+		e.edits = append(e.edits, rawjson.Edit{Start: members.End, End: members.End, New: missing})
 	}
 }
 

@@ -213,3 +213,27 @@ func TestMembersOfRequests(t *testing.T) {
 		t.Errorf("a strict request: %v", err)
 	}
 }
+
+// Edits of members and of the body itself are made together. Where both change the same bytes, only the
+// edit of the member is made.
+func TestMemberEditsWin(t *testing.T) {
+	const body = `{"a":[1,2],"b":3}`
+	at := func(start, end int, text string) rawjson.Edit {
+		return rawjson.Edit{Start: start, End: end, New: []byte(text)}
+	}
+	for _, c := range []struct {
+		members, edits []rawjson.Edit
+		want           string
+	}{
+		{nil, []rawjson.Edit{at(6, 7, "0")}, `{"a":[0,2],"b":3}`},
+		{[]rawjson.Edit{at(15, 16, "4")}, nil, `{"a":[1,2],"b":4}`},
+		{[]rawjson.Edit{at(15, 16, "4")}, []rawjson.Edit{at(1, 1, `"x":0,`), at(8, 9, "5")}, `{"x":0,"a":[1,5],"b":4}`},
+		{[]rawjson.Edit{at(1, 11, ""), at(16, 16, `,"c":5`)}, []rawjson.Edit{at(6, 7, "0"), at(8, 9, "5"), at(15, 16, "6")}, `{"b":6,"c":5}`},
+		{[]rawjson.Edit{at(5, 10, "[]")}, []rawjson.Edit{at(5, 10, "{}"), at(15, 16, "6")}, `{"a":[],"b":6}`},
+	} {
+		e := memberEditor{body: []byte(body), edits: c.members}
+		if got := string(rawjson.Splice([]byte(body), e.over(c.edits)...)); got != c.want {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+	}
+}

@@ -340,14 +340,15 @@ func fitThinking(req *perigee.Request, server *adapt.Server) (t *perigee.Thinkin
 // streams, with the thinking that the name of the model asks for, and with the reasoning that the
 // server takes.
 func (p *openAIServer) ownChat(req *perigee.Request) (m message, err error) {
-	body, notes := chat.RewriteReasoning(rawjson.Index(req.Index), req.Body, p.history(req.Model), req.Recall)
+	var id func(string) string
 	if p.chat.LimitsIDs() {
-		body = chat.RewriteIDs(rawjson.Index(req.Index), body, p.chat.CallID)
+		id = p.chat.CallID
 	}
+	edits, notes := chat.Rewrite(rawjson.Index(req.Index), req.Body, p.history(req.Model), req.Recall, id)
 	if err := req.RefuseIfStrict(notes); err != nil {
 		return m, err
 	}
-	m.body, m.notes = [][]byte{body}, notes
+	m.body, m.rewrites, m.notes = [][]byte{req.Body}, edits, notes
 	m.edits = []*change{{name: "model", value: rawjson.AppendString(nil, req.Model), quiet: true}}
 	if req.Stream {
 		if !chat.AsksForUsage(rawjson.Index(req.Index).Value(req.Body)) {

@@ -20,7 +20,7 @@ var openAIEmbedding = &embedding{
 func named(body []byte, model string) [][]byte {
 	e := memberEditor{body: body}
 	e.object(rawjson.NewCursor(body), []*change{{name: "model", value: rawjson.AppendString(nil, model), quiet: true}})
-	return e.pieces()
+	return rawjson.Pieces(body, e.edits...)
 }
 
 // openAIImages is the method for images of the servers with OpenAI's APIs.

@@ -16,6 +16,7 @@ import (
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/dialect/openai/chat"
 	"perigee/internal/dialect/openai/responses"
+	"perigee/internal/lib/rawjson"
 	"perigee/internal/route/thoughtsig"
 	"perigee/internal/simulator"
 	simulated "perigee/internal/simulator/openai"
@@ -191,6 +192,9 @@ func TestToolLoopsAtServers(t *testing.T) {
 	}
 }
 
+// rewritten returns the body of a message whose rewrites are not made yet.
+func rewritten(m *message) []byte { return rawjson.Splice(joined(m.body), m.rewrites...) }
+
 // OpenAI's Chat API has no reasoning and refuses members for it, so that none is sent there, also if
 // nothing is remembered of it.
 func TestOpenAIGetsNoReasoningInMessages(t *testing.T) {
@@ -201,8 +205,9 @@ func TestOpenAIGetsNoReasoningInMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(string(m.body[0]), "reasoning_content"); got != want || len(m.notes) == 0 != want {
-			t.Errorf("%s: %s, notes %v", profile, m.body[0], m.notes)
+		body := string(rewritten(&m))
+		if got := strings.Contains(body, "reasoning_content"); got != want || len(m.notes) == 0 != want {
+			t.Errorf("%s: %s, notes %v", profile, body, m.notes)
 		}
 	}
 }
@@ -220,7 +225,7 @@ func TestRefusedReasoningOfRequestsAtOnce(t *testing.T) {
 	}
 	for range 2 {
 		repaired, ok := p.repairChat(req, &sent, refused)
-		if !ok || strings.Contains(string(repaired.body[0]), "reasoning_content") {
+		if !ok || strings.Contains(string(rewritten(&repaired)), "reasoning_content") {
 			t.Fatalf("%v, %s", ok, repaired.body)
 		}
 		if _, ok := p.repairChat(req, &repaired, refused); ok {

@@ -6,6 +6,7 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt"
+	"perigee/internal/lib/rawjson"
 	"perigee/internal/lib/wire"
 	"perigee/internal/store/config"
 )
@@ -159,9 +160,12 @@ type embedding struct {
 type message struct {
 	body   [][]byte        // in pieces
 	memory *perigee.Buffer // of the body; nil if it is the client's, or not recycled
-	edits  []*change       // of members of the body, which are not made yet
 	undo   adapt.Undo
 	notes  []perigee.Note
+
+	// These are not made yet: changes of members of the body, and edits of a body in one piece.
+	edits    []*change
+	rewrites []rawjson.Edit
 
 	// hides reports whether clients of the dialect do not get a chunk of the answer, because only
 	// perigee has asked for it. If it is nil, they get all.

@@ -14,14 +14,27 @@ type History struct {
 	Refused bool // no message may have it
 }
 
-// RewriteReasoning returns a body with the reasoning that the server takes in messages of the model:
-// with the remembered reasoning that the client has lost, and without the reasoning of other
-// providers. All other bytes stay, except for white space in messages that lose a member. If nothing
-// changes, the result is body. index is of the body, or nil.
-func RewriteReasoning(index *rawjson.Document, body []byte, h History, recall perigee.Recall) (rest []byte, notes []perigee.Note) {
+// Rewrite returns the edits of a body after which its messages have the reasoning and the ids of calls
+// that the server takes, in order: with the remembered reasoning that the client has lost, without the
+// reasoning of other providers, and with other ids, if id is not nil. All other bytes stay. index is
+// of the body, or nil.
+func Rewrite(index *rawjson.Document, body []byte, h History, recall perigee.Recall, id func(string) string) ([]rawjson.Edit, []perigee.Note) {
+	edits, notes := rewriteReasoning(index, body, h, recall)
+	if id == nil {
+		return edits, notes
+	}
+	if ids := rewriteIDs(index, body, id); len(ids) > 0 {
+		edits = append(edits, ids...)
+		slices.SortStableFunc(edits, func(a, b rawjson.Edit) int { return a.Start - b.Start })
+	}
+	return edits, notes
+}
+
+// rewriteReasoning returns the edits for the reasoning.
+func rewriteReasoning(index *rawjson.Document, body []byte, h History, recall perigee.Recall) (edits []rawjson.Edit, notes []perigee.Note) {
 	messages := modelMessages(index.Value(body))
 	if len(messages) == 0 {
-		return body, nil
+		return nil, nil
 	}
 	list := make([]perigee.Recalled, len(messages))
 	for i := range messages {
@@ -30,40 +43,33 @@ func RewriteReasoning(index *rawjson.Document, body []byte, h History, recall pe
 	if recall != nil {
 		recall.Messages(list)
 	}
-	var edits []rawjson.Edit
 	var dropped perigee.Notes
 	for i := range messages {
 		m := &messages[i]
-		object, drops := body[m.start:m.end], m.reasons && (h.Refused || list[i].Foreign)
-		if drops {
-			object = withoutReasoning(object)
-			if list[i].Foreign {
-				dropped.Dropped(perigee.OtherReasoning.Subject)
-			} else {
-				dropped.Add(perigee.NoteOmitted, "earlier thinking")
-			}
+		drops := m.reasons && (h.Refused || list[i].Foreign)
+		if drops && list[i].Foreign {
+			dropped.Dropped(perigee.OtherReasoning.Subject)
+		} else if drops {
+			dropped.Add(perigee.NoteOmitted, "earlier thinking")
 		}
 		var missing []byte
 		if len(m.calls) > 0 && !h.Refused && (drops || !m.plain || h.Keep && !m.keeps) {
 			missing = h.encode(list[i].Known)
 		}
-		if missing != nil && m.null && !drops {
-			object = withoutReasoning(object) // no member may occur twice
+		if missing != nil {
+			edits = append(edits, rawjson.Edit{Start: m.start + 1, End: m.start + 1, New: missing})
 		}
-		if drops || missing != nil {
-			edits = append(edits, rawjson.Edit{Start: m.start, End: m.end, New: slices.Concat(object[:1], missing, object[1:])})
+		if drops || missing != nil && m.null { // no member may occur twice
+			r := remover{body: body, at: m.start, edits: edits}
+			r.message(rawjson.NewCursor(body[m.start:m.end]))
+			edits = r.edits
 		}
 	}
-	if edits == nil {
-		return body, nil
-	}
-	return rawjson.Splice(body, edits...), dropped.List()
+	return edits, dropped.List()
 }
 
-// RewriteIDs returns a body with other ids of calls, in calls and in their results. All other bytes
-// stay. If no id changes, the result is body. index is of the body, or nil.
-func RewriteIDs(index *rawjson.Document, body []byte, id func(string) string) []byte {
-	var edits []rawjson.Edit
+// rewriteIDs returns the edits for the ids of calls, in calls and in their results.
+func rewriteIDs(index *rawjson.Document, body []byte, id func(string) string) (edits []rawjson.Edit) {
 	c := index.Value(body)
 	replace := func() {
 		if start := c.Offset(); c.Kind() == rawjson.String {
@@ -92,10 +98,7 @@ func RewriteIDs(index *rawjson.Document, body []byte, id func(string) string) []
 			}
 		}
 	})
-	if edits == nil {
-		return body
-	}
-	return rawjson.Splice(body, edits...)
+	return edits
 }
 
 // eachMessage calls visit before each message of the body before a cursor that is an object.
@@ -241,57 +244,77 @@ func isThinkingPart(part []byte) bool {
 	return false
 }
 
-// withoutReasoning returns a message without its reasoning and its signatures.
-func withoutReasoning(message []byte) []byte {
-	w := rawjson.Writer{Buf: make([]byte, 0, len(message))}
-	w.Object()
-	c := rawjson.NewCursor(message)
-	for key := range c.Object() {
-		name := string(key)
-		if slices.Contains(reasoningMembers, name) {
-			continue
-		}
-		w.AnyKey(name)
-		switch kind := c.Kind(); {
-		case name == "tool_calls" && kind == rawjson.Array:
-			w.Array()
-			for range c.Array() {
-				w.Raw(unsigned(c.Raw()))
-			}
-			w.EndArray()
-		case name == "content" && kind == rawjson.Array:
-			parts := 0
-			w.Array()
-			for range c.Array() {
-				if part := c.Raw(); !isThinkingPart(part) {
-					w.Raw(part)
-					parts++
-				}
-			}
-			w.EndArray()
-			if parts == 0 {
-				w.Buf = append(w.Buf[:len(w.Buf)-2], `""`...)
-			}
-		default:
-			w.Raw(c.Raw())
-		}
-	}
-	return w.EndObject().Buf
+// A remover collects the edits that remove the reasoning and the signatures of a message.
+type remover struct {
+	body  []byte
+	at    int // the offset of the message
+	edits []rawjson.Edit
 }
 
-// unsigned returns a tool call without its signature.
-func unsigned(call []byte) []byte {
-	if _, _, ok := rawjson.Find(call, "extra_content"); !ok {
-		return call
-	}
-	w := rawjson.Writer{Buf: make([]byte, 0, len(call))}
-	w.Object()
-	c := rawjson.NewCursor(call)
+// removal returns the Removal of the object or list before the cursor.
+func (r *remover) removal(c *rawjson.Cursor) rawjson.Removal {
+	return rawjson.Removal{Text: r.body, End: r.at + c.Offset() + 1}
+}
+
+func (r *remover) message(c *rawjson.Cursor) {
+	members := r.removal(c)
 	for key := range c.Object() {
-		if string(key) == "extra_content" {
+		name, start := string(key), r.at+c.Offset()
+		if slices.Contains(reasoningMembers, name) {
+			c.Skip()
+			r.edits = members.Drop(r.edits, r.at+c.Offset())
 			continue
 		}
-		w.AnyKey(string(key)).Raw(c.Raw())
+		members.Keep(r.edits, start)
+		switch kind := c.Kind(); {
+		case name == "tool_calls" && kind == rawjson.Array:
+			for range c.Array() {
+				r.call(c)
+			}
+		case name == "content" && kind == rawjson.Array:
+			r.content(c)
+		default:
+			c.Skip()
+		}
+		members.End = r.at + c.Offset()
 	}
-	return w.EndObject().Buf
+}
+
+// call removes the signature of a tool call.
+func (r *remover) call(c *rawjson.Cursor) {
+	if c.Kind() != rawjson.Object {
+		c.Skip()
+		return
+	}
+	members := r.removal(c)
+	for key := range c.Object() {
+		start, signed := r.at+c.Offset(), string(key) == "extra_content"
+		c.Skip()
+		if signed {
+			r.edits = members.Drop(r.edits, r.at+c.Offset())
+		} else {
+			members.Keep(r.edits, start)
+			members.End = r.at + c.Offset()
+		}
+	}
+}
+
+// content removes the thinking of a content that is a list. One without any parts left is an empty
+// text.
+func (r *remover) content(c *rawjson.Cursor) {
+	before, start, parts := len(r.edits), r.at+c.Offset(), r.removal(c)
+	left := 0
+	for range c.Array() {
+		at := r.at + c.Offset()
+		if part := c.Raw(); isThinkingPart(part) {
+			r.edits = parts.Drop(r.edits, r.at+c.Offset())
+			continue
+		}
+		parts.Keep(r.edits, at)
+		parts.End = r.at + c.Offset()
+		left++
+	}
+	if left == 0 {
+		r.edits = append(r.edits[:before], rawjson.Edit{Start: start, End: r.at + c.Offset(), New: []byte(`""`)})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/lib/rawjson"
 )
 
 // A memory has the thinking of the calls mine and sealed, and knows that the call other, and the
@@ -28,6 +29,12 @@ func (memory) Messages(list []perigee.Recalled) {
 			}
 		}
 	}
+}
+
+// rewritten returns a body as Rewrite changes it.
+func rewritten(body string, h History, recall perigee.Recall, id func(string) string) (string, []perigee.Note) {
+	edits, notes := Rewrite(nil, []byte(body), h, recall, id)
+	return string(rawjson.Splice([]byte(body), edits...)), notes
 }
 
 // Requests in the dialect of the server get the reasoning that it takes. All other bytes stay.
@@ -68,7 +75,7 @@ func TestRewriteReasoning(t *testing.T) {
 		"unusual values":                    {keep, `{"role":1,"content":[1,{"type":2}],"tool_calls":[3,{"id":4}],"reasoning":{"a":1}}`, ``, ""},
 	} {
 		head, tail := `{ "a": 1, "messages": [ {"role":"user","content":"hi"} , `, ` , {"role":"tool"}], "b":2}`
-		got, notes := RewriteReasoning(nil, []byte(head+c.message+tail), c.h, memory{})
+		got, notes := rewritten(head+c.message+tail, c.h, memory{}, nil)
 		want := c.want
 		if want == "" {
 			want = c.message
@@ -96,12 +103,12 @@ func sameJSON(a, b string) bool {
 // changes, not even spaces.
 func TestRewriteReasoningWithoutMemory(t *testing.T) {
 	const before, behind = `{"messages" : [ {"role":"assistant" , "content" : null, "tool_calls":[ {"id" : "mine"} ] }`, ` , {"role":"assistant","content":"x"} ] }`
-	got, notes := RewriteReasoning(nil, []byte(before+behind), History{Form: ReasoningContent, Keep: true}, nil)
+	got, notes := rewritten(before+behind, History{Form: ReasoningContent, Keep: true}, nil, nil)
 	if want := strings.Replace(before+behind, `{"role"`, `{"reasoning_content":"","role"`, 1); string(got) != want || notes != nil {
 		t.Errorf("got %s, notes %v", got, notes)
 	}
 	for _, body := range []string{`{}`, `{"messages":null}`, `{"messages":{}}`, `{"messages":[]}`, `[]`} {
-		if got, notes := RewriteReasoning(nil, []byte(body), History{Form: ReasoningContent, Keep: true}, nil); string(got) != body || notes != nil {
+		if got, notes := rewritten(body, History{Form: ReasoningContent, Keep: true}, nil, nil); got != body || notes != nil {
 			t.Errorf("%s became %s, notes %v", body, got, notes)
 		}
 	}
@@ -147,11 +154,11 @@ func TestRewriteIDs(t *testing.T) {
 		` {"role":"assistant","tool_calls":[ {"function":{"name":"f","id":"abcdef"}, "id" : "abcdef"}, 2, {"id":"ab"}, {"id":3}]},` +
 		` {"tool_call_id":"\u0061bcdef" ,"role":"tool"} ] }`
 	want := strings.NewReplacer(`"id" : "abcdef"`, `"id" : "abc"`, `"\u0061bcdef"`, `"abc"`).Replace(body)
-	if got := string(RewriteIDs(nil, []byte(body), short)); got != want {
+	if got, _ := rewritten(body, History{}, nil, short); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	for _, body := range []string{`{}`, `[]`, `{"messages":1}`, `{"messages":[{"tool_calls":1,"tool_call_id":2}]}`} {
-		if got := string(RewriteIDs(nil, []byte(body), short)); got != body {
+		if got, _ := rewritten(body, History{}, nil, short); got != body {
 			t.Errorf("%s became %s", body, got)
 		}
 	}
