@@ -73,7 +73,7 @@ func main() {
 	flag.StringVar(&o.against, "against", "", "compare with this older perigee, side by side, and measure nothing else")
 	flag.BoolVar(&o.peers, "peers", false, "compare with other gateways, which are built from their Go modules, and measure nothing else")
 	flag.StringVar(&o.only, "only", "", "take only the steps whose name contains this, such as slow")
-	flag.StringVar(&o.caseWord, "case", "", "measure only the cases whose name contains this, such as Chat")
+	flag.StringVar(&o.caseWord, "case", "", "measure only the cases, and the ways of growing, whose name contains this, such as Chat")
 	flag.StringVar(&o.shape, "shape", "", "with -only shapes: weigh only bodies whose path and name contain this")
 	streams := flag.Int("streams", -1, "quiet streams to open at the same time; 0 leaves that out")
 	flag.Parse()
@@ -164,7 +164,7 @@ type bench struct {
 	dir      string // for data directories and the binary; removed at the end
 	binary   string
 	older    string // what -against compares it with
-	caseWord string // in the names of the cases that are measured
+	caseWord string // in the names of the cases and of the ways that are measured
 	shape    string // of the bodies that are weighed; empty means all
 	children []*measure.Process
 	provider *measure.Process

@@ -105,11 +105,11 @@ func (r *report) promiseWeight(l *promises) {
 	}
 	for _, g := range r.growth {
 		if g.size >= 10<<20 { // below that the process itself is larger than the body
-			l.atMost(fmt.Sprintf("memory for a body of %s, %s", measure.BytesText(int64(g.size)), g.dialect), g.times(), 4, "%.1f times")
+			l.atMost(fmt.Sprintf("memory for a body of %s, %s", measure.BytesText(int64(g.size)), g.way), g.times(), 4, "%.1f times")
 		}
 	}
 	if heaviest, ok := r.heaviest(); ok {
-		l.aimFor(fmt.Sprintf("memory for a body of %s, most of all dialects (%s)", measure.BytesText(int64(heaviest.size)), heaviest.dialect), heaviest.times(), 3, "%.1f times")
+		l.aimFor(fmt.Sprintf("memory for a body of %s, most of all ways (%s)", measure.BytesText(int64(heaviest.size)), heaviest.way), heaviest.times(), 3, "%.1f times")
 	}
 }
 
@@ -133,13 +133,13 @@ func (r *report) promiseStreams(l *promises) {
 
 // promiseGrowth is about CPU per byte as bodies grow.
 func (r *report) promiseGrowth(l *promises) {
-	for _, d := range dialects {
+	for _, way := range growthWays() {
 		for _, from := range []int{1 << 20, 10 << 20} {
-			at, largest, ok := r.slope(d.name, from)
+			at, largest, ok := r.slope(way.name, from)
 			if !ok {
 				continue
 			}
-			what, found := fmt.Sprintf("CPU per byte, %s against %s, %s", measure.BytesText(int64(largest.size)), measure.BytesText(int64(from)), d.name), largest.perByte()/at.perByte()
+			what, found := fmt.Sprintf("CPU per byte, %s against %s, %s", measure.BytesText(int64(largest.size)), measure.BytesText(int64(from)), way.name), largest.perByte()/at.perByte()
 			if from == 1<<20 {
 				l.add(promise{what: what, found: fmt.Sprintf("%.2f", found), kept: true})
 			} else {
@@ -186,10 +186,10 @@ func (r *report) bareStream(q quiet) (bare quiet, ok bool) {
 	return quiet{}, false
 }
 
-// slope returns the growths of a dialect at a size and at the largest.
-func (r *report) slope(dialect string, from int) (at, largest growth, ok bool) {
+// slope returns the growths on a way at a size and at the largest.
+func (r *report) slope(way string, from int) (at, largest growth, ok bool) {
 	for _, g := range r.growth {
-		if g.dialect != dialect {
+		if g.way != way {
 			continue
 		}
 		if g.size == from {

@@ -168,13 +168,13 @@ func (r *report) writeGrowth(s *strings.Builder) {
 	if len(r.growth) == 0 {
 		return
 	}
-	table(s, "Cost as the body grows; CPU without traces, memory with them", "dialect", "body", "CPU for a call, ms", "ns for a byte", "resident before, MB", "at most, MB", "growth over body")
+	table(s, "Cost as the body grows; CPU without traces, memory with them", "dialect, and wire if it is not Gemini's", "body", "CPU for a call, ms", "ns for a byte", "resident before, MB", "at most, MB", "growth over body")
 	for _, g := range r.growth {
 		times := "–" // the process itself is many times a small body
 		if g.size >= 10<<20 {
 			times = fmt.Sprintf("%.1f", g.times())
 		}
-		fmt.Fprintf(s, "| %s | %s | %.2f | %.2f | %.1f | %.1f | %s |\n", g.dialect, measure.BytesText(int64(g.size)), milliseconds(g.cpu), g.perByte(),
+		fmt.Fprintf(s, "| %s | %s | %.2f | %.2f | %.1f | %.1f | %s |\n", g.way, measure.BytesText(int64(g.size)), milliseconds(g.cpu), g.perByte(),
 			megabytes(g.base), megabytes(g.peak), times)
 	}
 }

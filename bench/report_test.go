@@ -58,8 +58,10 @@ func goodReport() *report {
 	}}
 	for _, d := range dialects {
 		r.allocations = append(r.allocations, allocation{d.name, 100 << 10, 1234, 150 << 10})
-		for _, size := range growthSizes {
-			r.growth = append(r.growth, growth{dialect: d.name, size: size, cpu: time.Duration(size), base: 14 << 20, peak: 14<<20 + 3*int64(size)})
+	}
+	for _, way := range growthWays() {
+		for _, size := range way.sizes {
+			r.growth = append(r.growth, growth{way: way.name, size: size, cpu: time.Duration(size), base: 14 << 20, peak: 14<<20 + 3*int64(size)})
 		}
 	}
 	return r
@@ -94,6 +96,8 @@ func TestPromisesAreJudged(t *testing.T) {
 		"not linear":                          {func(r *report) { r.growth[4].cpu *= 2 }, "| CPU per byte, 50 MB against 10 MB, Gemini | ≤ 1.25 | 2.00 | **broken** |"},
 		"copies in a dialect":                 {func(r *report) { r.growth[18].peak = 100 << 20 }, "| memory for a body of 10 MB, Messages | ≤ 4.0 times | 8.6 times | **broken** |"},
 		"not linear in a dialect":             {func(r *report) { r.growth[9].cpu *= 2 }, "| CPU per byte, 50 MB against 10 MB, Chat | ≤ 1.25 | 2.00 | **broken** |"},
+		"copies on another wire":              {func(r *report) { r.growth[22].peak = 300 << 20 }, "| memory for a body of 50 MB, Gemini to Chat | ≤ 4.0 times | 5.7 times | **broken** |"},
+		"not linear on another wire":          {func(r *report) { r.growth[25].cpu *= 2 }, "| CPU per byte, 50 MB against 10 MB, Chat to Chat | ≤ 1.25 | 2.00 | **broken** |"},
 		"late":                                {func(r *report) { r.late[0][perigee+1].p50 = 900 * time.Microsecond }, "| a chunk of 50 slow streams comes later than from ReverseProxy, perigee, Chat | ≤ 0.30 ms | 0.50 ms | **broken** |"},
 		"small heavy":                         {func(r *report) { r.growth[0].peak = 40 << 20 }, ""}, // a process is more than a small body
 	} {

@@ -127,7 +127,7 @@ func (b *bench) measureStart(ctx context.Context) error {
 				return errors.New("the kernel does not count the CPU of a process (no schedstat)")
 			}
 			*starts = append(*starts, start{p.Ready, p.ReadyCPU})
-			if err := b.firstAnswer(ctx, p); err != nil {
+			if err := firstAnswer(ctx, p, gemini, quickModel); err != nil {
 				return err
 			}
 			p.Stop()
@@ -137,9 +137,9 @@ func (b *bench) measureStart(ctx context.Context) error {
 	return b.measureIdle(ctx)
 }
 
-// firstAnswer makes sure that a process that listens also answers.
-func (b *bench) firstAnswer(ctx context.Context, p *measure.Process) error {
-	c, err := dial(ctx, p.Addr, newQuestion(gemini, quickModel, 1000))
+// firstAnswer makes sure that a process that listens also answers a model in a dialect.
+func firstAnswer(ctx context.Context, p *measure.Process, d *dialect, model string) error {
+	c, err := dial(ctx, p.Addr, newQuestion(d, model, 1000))
 	if err != nil {
 		return err
 	}

@@ -135,7 +135,7 @@ func (b *bench) holdStreams(ctx context.Context, q *quiet, provider *measure.Pro
 		return err
 	}
 	defer p.Stop()
-	if err := b.firstAnswer(ctx, p); err != nil {
+	if err := firstAnswer(ctx, p, gemini, quickModel); err != nil {
 		return err
 	}
 	if q.base, err = p.Memory("VmRSS"); err != nil {

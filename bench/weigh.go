@@ -91,7 +91,7 @@ func (b *bench) weigh(ctx context.Context, w weighing) (weighing, error) {
 		return w, err
 	}
 	defer stop()
-	if err := b.firstAnswer(ctx, p); err != nil {
+	if err := firstAnswer(ctx, p, gemini, quickModel); err != nil {
 		return w, err
 	}
 	if w.base, err = p.Memory("VmRSS"); err != nil {
