@@ -196,13 +196,7 @@ func (w *requestWriter) image(detail perigee.Detail) *rawjson.Writer {
 
 // blob writes data: a sound, a document or an image.
 func (w *requestWriter) blob(b *perigee.Blob) {
-	url := func() *rawjson.Writer {
-		w.Lit(`"data:`)
-		w.Buf = rawjson.AppendInner(w.Buf, b.MIME)
-		w.Lit(";base64,")
-		w.Buf = rawjson.AppendInner(w.Buf, b.Data)
-		return w.Lit(`"`)
-	}
+	url := func() *rawjson.Writer { return w.Prefixed("data:"+b.MIME+";base64,", b.Data) }
 	switch kind, format, _ := strings.Cut(b.MIME, "/"); {
 	case kind == "audio":
 		w.Members(`"type":"input_audio"`).Key("input_audio").Object().Key("data").String(b.Data)
