@@ -10,6 +10,7 @@ import (
 	"perigee/internal/dialect/anthropic"
 	"perigee/internal/dialect/openai/chat"
 	"perigee/internal/dialect/openai/responses"
+	"perigee/internal/route/hold"
 	"perigee/internal/route/thoughtsig"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
@@ -78,7 +79,7 @@ func storedExample(id string) (*perigee.StoredResponse, error) {
 type wireRig struct {
 	wire
 	upstream *api.Upstream
-	keeper   *thoughtsig.Keeper
+	stops    *hold.StopSequences // around the upstream and its keeper, as the gateway builds it
 }
 
 func newWireRig(t *testing.T, w wire) *wireRig {
@@ -91,7 +92,7 @@ func newWireRig(t *testing.T, w wire) *wireRig {
 	upstream := api.New(api.Providers[w.entry.Kind](w.entry), api.Options{Name: "u", URL: w.entry.URL, Transport: sim.Transport(),
 		Keys: []perigee.Secret{perigee.NewSecret("k")}})
 	t.Cleanup(func() { _ = upstream.Close() })
-	return &wireRig{w, upstream, thoughtsig.NewMemory(thoughtsig.Options{}).Around(upstream)}
+	return &wireRig{w, upstream, hold.AtStopSequences(thoughtsig.NewMemory(thoughtsig.Options{}).Around(upstream))}
 }
 
 // ask sends a body to a model and returns the notes.
@@ -105,7 +106,7 @@ func (r *wireRig) ask(t *testing.T, client clientAPI, body, model string) ([]per
 	if req, err = req.WithModel(model).Decoded(r.upstream.ReadsURLs()); err != nil {
 		return nil, err
 	}
-	for _, err := range r.keeper.Stream(t.Context(), req) {
+	for _, err := range r.stops.Stream(t.Context(), req) {
 		if err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"math"
 	"net/http"
 )
 
@@ -51,6 +52,12 @@ type Forwarder interface {
 	Forwards(req *Request) bool
 	// ReadsURLs reports whether the provider fetches the files that a prompt refers to.
 	ReadsURLs() bool
+}
+
+// A StopLimiter is an Upstream with a provider that takes a limited number of stop sequences.
+type StopLimiter interface {
+	// StopLimit returns how many stop sequences the provider takes of a request's prompt.
+	StopLimit(req *Request) int
 }
 
 // A Reasoner is an Upstream that has its own kind of reasoning. For an Upstream without the method,
@@ -113,6 +120,14 @@ func (a Passthrough) Forwards(req *Request) bool {
 func (a Passthrough) ReadsURLs() bool {
 	f, ok := a.Upstream.(Forwarder)
 	return ok && f.ReadsURLs()
+}
+
+// StopLimit asks the wrapped Upstream. One without the method has no limit.
+func (a Passthrough) StopLimit(req *Request) int {
+	if l, ok := a.Upstream.(StopLimiter); ok {
+		return l.StopLimit(req)
+	}
+	return math.MaxInt
 }
 
 // Models calls the wrapped Upstream. One without the method lists no models.

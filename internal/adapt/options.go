@@ -92,8 +92,8 @@ func hasMembers(object json.RawMessage) bool {
 	return false
 }
 
-// maxStops is how many stop sequences Google's APIs take.
-const maxStops = 5
+// MaxStops is how many stop sequences Google's APIs take.
+const MaxStops = 5
 
 // options makes the parameters of other APIs fit: a seed has 32 bits, and there are at most five
 // stop sequences. Clients of the Gemini API have the provider's own error for more sequences.
@@ -109,8 +109,8 @@ func (a *adapter) options() {
 		a.notes.Mapped(fmt.Sprintf("seed %d to %d", *n, short))
 		gen.Seed = &short
 	}
-	if len(gen.Stop) > maxStops && a.foreign() {
+	if len(gen.Stop) > MaxStops && a.foreign() {
 		a.notes.Dropped("stop sequences after the fifth")
-		gen.Stop = gen.Stop[:maxStops]
+		gen.Stop = gen.Stop[:MaxStops]
 	}
 }

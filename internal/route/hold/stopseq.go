@@ -3,6 +3,8 @@ package hold
 import (
 	"context"
 	"iter"
+	"math"
+	"slices"
 
 	"perigee"
 )
@@ -14,16 +16,21 @@ type StopSequences struct{ perigee.Passthrough }
 // AtStopSequences wraps an upstream in StopSequences. Providers obey stop sequences without
 // reporting them: an answer that met one looks complete. For clients that ask for a report
 // (perigee.Request.ReportStopSequence), the sequences are not sent to the provider; they are
-// searched in the text as it arrives, and the finish names the one that was met. Requests that the
+// searched in the text as it arrives, and the finish names the one that was met. For all other
+// clients, the same happens to the sequences beyond the provider's limit. Requests that the
 // upstream forwards are not changed: providers report stop sequences where their own API does.
 func AtStopSequences(next perigee.Upstream) *StopSequences {
 	return &StopSequences{perigee.Passthrough{Upstream: next}}
 }
 
-// Stream asks the wrapped upstream. For clients that ask for a report, the answer ends with the
-// first complete stop sequence, and the stream is left early.
+// Stream asks the wrapped upstream. The answer ends with the first complete stop sequence of those
+// that are not sent to the provider, and the stream is left early.
 func (u *StopSequences) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
-	if !req.ReportStopSequence || u.Forwards(req) {
+	limit := 0
+	if !req.ReportStopSequence {
+		limit = u.StopLimit(req)
+	}
+	if limit == math.MaxInt || u.Forwards(req) {
 		return u.Passthrough.Stream(ctx, req)
 	}
 	return func(yield func(perigee.Event, error) bool) {
@@ -32,16 +39,24 @@ func (u *StopSequences) Stream(ctx context.Context, req *perigee.Request) iter.S
 			yield(perigee.Event{}, err)
 			return
 		}
-		a := answer{asked: prompt.EstimateTokens(), watch: newWatch(prompt.Generation.Stop), log: req.Log, yield: yield}
-		a.run(u.Passthrough.Stream(ctx, withoutStops(req, prompt)))
+		g := &prompt.Generation
+		several := g.Candidates != nil && *g.Candidates > 1 // the first that is complete would end all
+		if !req.ReportStopSequence && (len(g.Stop) <= limit || several) {
+			u.Passthrough.Stream(ctx, req)(yield)
+			return
+		}
+		a := answer{asked: prompt.EstimateTokens(), watch: newWatch(g.Stop[limit:]), log: req.Log, yield: yield}
+		a.run(u.Passthrough.Stream(ctx, withStops(req, prompt, g.Stop[:limit])))
 	}
 }
 
-// withoutStops returns the request without its stop sequences. It requests a stream, which can be
-// left early.
-func withoutStops(req *perigee.Request, prompt *perigee.Prompt) *perigee.Request {
+// withStops returns the request with only some of its stop sequences. It requests a stream, which
+// can be left early.
+func withStops(req *perigee.Request, prompt *perigee.Prompt, stops []string) *perigee.Request {
 	e := prompt.Edit()
-	e.Generation.Stop = nil
+	if e.Generation.Stop = slices.Clip(stops); len(stops) == 0 {
+		e.Generation.Stop = nil
+	}
 	req = req.WithPrompt(e.Prompt)
 	req.Stream, req.ReportStopSequence = true, false
 	return req

@@ -56,7 +56,7 @@ var (
 )
 
 // answerLine is an answer as one line: texts joined, other events in brackets.
-func answerLine(t *testing.T, up *scripted, req *perigee.Request) string {
+func answerLine(t *testing.T, up perigee.Upstream, req *perigee.Request) string {
 	t.Helper()
 	var b strings.Builder
 	noted := 0
@@ -161,6 +161,44 @@ func TestRequestsWithoutReportPassUnchanged(t *testing.T) {
 	req.ReportStopSequence = false
 	if got := answerLine(t, up, req); got != "one END two" || up.asked != req {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A limited upstream takes a limited number of stop sequences.
+type limited struct {
+	scripted
+	limit int
+}
+
+func (l *limited) StopLimit(*perigee.Request) int { return l.limit }
+
+func TestSequencesBeyondTheLimitAreMatched(t *testing.T) {
+	two := int64(2)
+	for _, test := range []struct {
+		limit      int
+		candidates *int64
+		sent, want string
+		stream     bool
+	}{
+		{0, nil, "[]", "o[usage 7 5][STOP n]", true},
+		{2, nil, "[b c]", "o[usage 7 5][STOP n]", true},
+		{3, nil, "[b c n]", "one c[usage 7 5][MAX_TOKENS ]", false},
+		{9, nil, "[b c n]", "one c[usage 7 5][MAX_TOKENS ]", false},
+		{2, &two, "[b c n]", "one c[usage 7 5][MAX_TOKENS ]", false}, // the sequence is that of one candidate
+	} {
+		up := &limited{scripted{events: []perigee.Event{more("one c"), priced, finished}}, test.limit}
+		req := request("b", "c", "n")
+		req.ReportStopSequence = false
+		prompt, err := req.Prompt()
+		if err != nil {
+			t.Fatal(err)
+		}
+		prompt.Generation.Candidates = test.candidates
+		got := answerLine(t, up, req)
+		asked, _ := up.asked.Prompt()
+		if sent := fmt.Sprint(asked.Generation.Stop); got != test.want || sent != test.sent || up.asked.Stream != test.stream {
+			t.Errorf("limit %d: got %q, sent %s, as a stream: %v", test.limit, got, sent, up.asked.Stream)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"math"
 	"net/http"
 	"runtime"
 	"strings"
@@ -23,6 +24,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account/pool"
+	"perigee/internal/adapt"
 	"perigee/internal/adapt/schema"
 	"perigee/internal/lib/wire"
 )
@@ -93,6 +95,15 @@ func New(opts Options) *Upstream {
 func (u *Upstream) Close() error {
 	u.client.CloseIdleConnections()
 	return nil
+}
+
+// StopLimit returns how many stop sequences of a prompt the gateway takes. Clients of the Gemini API
+// get its own error about more.
+func (u *Upstream) StopLimit(req *perigee.Request) int {
+	if req.Dialect == perigee.DialectGemini {
+		return math.MaxInt
+	}
+	return adapt.MaxStops
 }
 
 // Stream returns the answer of the model as events. It always requests a stream; callers that want

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"encoding/json"
+	"math"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -32,6 +33,7 @@ func Anthropic(u config.Upstream) *Provider {
 	w := &Wire{
 		dialect: perigee.DialectAnthropic,
 		raw:     true,
+		stops:   math.MaxInt,
 		target:  func(base, _ string, _ bool) string { return base + messagesPath },
 		message: func(req *perigee.Request) (message, error) {
 			return a.message(req, func(prompt *perigee.Prompt) message {

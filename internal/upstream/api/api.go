@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -114,6 +115,15 @@ func (u *Upstream) Unusable() string {
 // Forwards reports whether the provider gets the client's own bytes.
 func (u *Upstream) Forwards(req *perigee.Request) bool {
 	return req.Verbatim(u.wire(req).dialect)
+}
+
+// StopLimit returns how many stop sequences of a prompt the provider takes. Clients that get its own
+// answers get its own error about more.
+func (u *Upstream) StopLimit(req *perigee.Request) int {
+	if w := u.wire(req); !w.speaks(req) {
+		return w.stops
+	}
+	return math.MaxInt
 }
 
 // Reasoning describes the reasoning in the answer to a request.

@@ -32,6 +32,7 @@ var Gemini = &Provider{
 
 var geminiWire = &Wire{
 	dialect: perigee.DialectGemini,
+	stops:   adapt.MaxStops,
 	target: func(base, model string, stream bool) string {
 		return geminiTarget(base, model, generateMethod(stream))
 	},

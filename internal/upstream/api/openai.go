@@ -168,6 +168,7 @@ func (p *openAIServer) chatWire() *Wire {
 	return &Wire{
 		dialect: perigee.DialectOpenAIChat,
 		raw:     true,
+		stops:   p.chat.Stops,
 		target:  func(base, _ string, _ bool) string { return base + "/chat/completions" },
 		message: p.chatMessage,
 		decoder: func(bool) decoder { return new(chat.Decoder) },
@@ -235,6 +236,7 @@ func (p *openAIServer) responsesWire() *Wire {
 	return &Wire{
 		dialect: perigee.DialectOpenAIResponses,
 		raw:     true,
+		stops:   server.Stops,
 		target:  func(base, _ string, _ bool) string { return base + responsesPath },
 		message: func(req *perigee.Request) (message, error) {
 			return adapted(req, func(prompt *perigee.Prompt) message {

@@ -74,6 +74,9 @@ type Wire struct {
 	// errors. Otherwise they get the data of each chunk, and errors of perigee.
 	raw bool
 
+	// stops is how many stop sequences the method takes; math.MaxInt means that it has no limit.
+	stops int
+
 	target func(base, model string, stream bool) string
 
 	// message returns the body for a request: the client's own bytes if possible, the adapted

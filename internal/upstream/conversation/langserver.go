@@ -162,6 +162,12 @@ func (u *Upstream) CountTokens(_ context.Context, req *perigee.Request) (*perige
 	return &perigee.TokenCount{Upstream: u.opts.Name, Model: req.Model, Total: prompt.EstimateTokens(), Estimate: true}, nil
 }
 
+// StopLimit returns how many stop sequences of a prompt the gateway takes. Without one, an agent
+// answers, which is not ended by a text.
+func (u *Upstream) StopLimit(req *perigee.Request) int {
+	return perigee.Passthrough{Upstream: u.opts.Gateway}.StopLimit(req)
+}
+
 // Stream returns the events of the agent's or the gateway's answer to the request.
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
