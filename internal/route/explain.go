@@ -99,9 +99,12 @@ func (e *explanation) add(ctx context.Context, found resolution) (absent bool) {
 	absent = len(candidates) > 0
 	for i := range candidates {
 		c := &candidates[i]
-		missing := remembered || lists[i].lacks(found.model)
+		offered := r.offers(c.Upstream, found.model)
+		missing := remembered || !offered || lists[i].lacks(found.model)
 		absent = absent && missing
 		switch {
+		case !offered:
+			c.Usable, c.Reason, c.Until = false, fmt.Sprintf("models of %s in the configuration leaves this model out", c.Upstream), time.Time{}
 		case missing:
 			c.Usable, c.Reason, c.Until = false, fmt.Sprintf("it has no model %s", perigee.Clip(found.model, maxNamed)), time.Time{}
 		case !c.Usable:

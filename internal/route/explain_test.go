@@ -35,6 +35,8 @@ func TestExplain(t *testing.T) {
 			"b/gemini-3-flash", "", "b as gemini-3-flash | b +: | a -: the name is of a model of b | b/gemini-3-flash is gemini-3-flash at b"},
 		{"a name with an upstream that lacks it", Options{Targets: []Target{{"a", names(flash)}, {"b", names(pro)}}, Fallback: flash}, "b/llama", "",
 			" as  | b -: it has no model llama | a -: the name is of a model of b | b/llama is llama at b"},
+		{"one that leaves the model out", Options{Targets: []Target{{"a", names(flash)}, {"b", names(pro)}}, Offered: map[string][]string{"a": {"*-lite"}}, Fallback: pro}, flash, "",
+			" as  | b -: it has no model gemini-3-flash | a -: models of a in the configuration leaves this model out"},
 		{"nothing", Options{Targets: []Target{{"a", names(flash)}}}, "llama", "", " as  | a -: it has no model llama"},
 		{"one that rests", Options{Targets: []Target{{"a", names(flash)}, {"b", names(flash)}}}, flash, "a",
 			"b as gemini-3-flash | a -: it rests | b +:"},

@@ -102,10 +102,13 @@ func (r *Router) failure(ctx context.Context, found resolution, origin *perigee.
 		return failed[0].err // the model exists: something else in the request was not found
 	}
 	e := perigee.Errorf(perigee.ClassNotFound, "no model %q%s at %s", perigee.Clip(found.model, maxNamed), found.origin(), strings.Join(asked, ", "))
+	if without := slices.DeleteFunc(asked, func(name string) bool { return r.offers(name, found.model) }); len(without) > 0 {
+		e.Message += fmt.Sprintf(": models of %s in the configuration leaves it out", strings.Join(without, " and of "))
+	}
 	e.Upstream, e.Model = failed[0].upstream, found.model
 	if provider, ok := errors.AsType[*perigee.Error](failed[0].err); ok {
 		e.Cause, e.Details = provider, provider.Details
-		if len(asked) == 1 {
+		if len(failed)+len(found.unasked) == 1 {
 			e.Raw = provider.Raw
 		}
 	}

@@ -48,7 +48,7 @@ const (
 // listing returns what is known about an upstream and a model.
 func (r *Router) listing(t Target, model string) listing {
 	switch list := r.models.last(t.Name); {
-	case !r.offers(t, model):
+	case !r.offers(t.Name, model):
 		return lacking
 	case list.has(model):
 		return listed

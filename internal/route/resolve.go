@@ -140,14 +140,14 @@ func (r *Router) targetsOf(found *resolution) []Target {
 }
 
 // offers reports whether the configuration of an upstream does not leave a model out.
-func (r *Router) offers(target Target, model string) bool {
-	patterns := r.opts.Offered[target.Name]
+func (r *Router) offers(upstream, model string) bool {
+	patterns := r.opts.Offered[upstream]
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return match.Pattern(p, model) })
 }
 
 // leftOut reports whether the configuration of each upstream leaves the model out.
 func (r *Router) leftOut(found *resolution) bool {
-	return !slices.ContainsFunc(found.targets, func(t Target) bool { return r.offers(t, found.model) })
+	return !slices.ContainsFunc(found.targets, func(t Target) bool { return r.offers(t.Name, found.model) })
 }
 
 // byPattern returns the target of the first alias pattern that matches the client's name. The name

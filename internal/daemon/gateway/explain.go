@@ -12,7 +12,7 @@ import (
 )
 
 // A cooler reports why a call for a model would be refused: all its API keys have a cooldown until
-// a time, or its configuration leaves the model out; empty if it would not be.
+// a time; empty if it would not be.
 type cooler interface {
 	Resting(model string) (why string, until time.Time)
 }

@@ -67,12 +67,6 @@ func TestModelsThatAreLeftOut(t *testing.T) {
 	if got := rig.do(t, u, "pro-2"); strings.Contains(got, "not_found") {
 		t.Errorf("pro-2: asked %s", got)
 	}
-	if why, until := u.Resting("flash"); !strings.Contains(why, "models setting") || !until.IsZero() {
-		t.Errorf("flash: %q until %v", why, until)
-	}
-	if why, _ := u.Resting("pro-1"); why != "" {
-		t.Errorf("pro-1: %q", why)
-	}
 }
 
 // Each request has the configured headers. Credentials take precedence over them, and without a key

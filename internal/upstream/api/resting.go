@@ -10,13 +10,9 @@ import (
 	"perigee"
 )
 
-// Resting returns the reason why a call for a model would be refused now: the configuration leaves
-// the model out, or each API key has a cooldown, the first until the returned time. It returns ""
-// if there is no reason.
+// Resting returns the reason why a call for a model would be refused now: each API key has a
+// cooldown, the first until the returned time. It returns "" if there is no reason.
 func (u *Upstream) Resting(model string) (why string, until time.Time) {
-	if !u.isOffered(model) {
-		return "its models setting leaves this model out", until
-	}
 	u.keys.mu.Lock()
 	defer u.keys.mu.Unlock()
 	if until = u.keys.cooldownEnd(quota{model: model}, u.opts.Now()); until.IsZero() {
