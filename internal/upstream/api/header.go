@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -62,8 +63,13 @@ func (u *Upstream) answerHeader(out *outgoing, resp *http.Response) http.Header 
 
 // passes reports whether a client of the provider's dialect gets an error unchanged. Exceptions are
 // errors about perigee's key, which the client would take for errors about its own, prompts that are
-// too long, for which perigee has the words of the dialect, and pages of proxies.
+// too long, for which perigee has the words of the dialect, pages of proxies, and other answers of
+// servers that do not have the API.
 func passes(e *perigee.Error, body []byte) bool {
-	return e.Class != perigee.ClassUnauthenticated && providererr.AsTooLong(e) == nil &&
-		rawjson.Check(body) == nil && rawjson.NewCursor(body).Kind() == rawjson.Object
+	if e.Class == perigee.ClassUnauthenticated || providererr.AsTooLong(e) != nil ||
+		rawjson.Check(body) != nil || rawjson.NewCursor(body).Kind() != rawjson.Object {
+		return false
+	}
+	_, _, named := rawjson.Find(body, "error")
+	return named || !errors.Is(e, errNoMethod)
 }

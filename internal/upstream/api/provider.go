@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
@@ -122,7 +123,7 @@ type counting struct {
 func (c *counting) missing(err error, model string) error {
 	e := perigee.AsError(err)
 	of := strings.Contains(strings.ToLower(e.Message), "model") || strings.Contains(e.Message, model)
-	if e.Status != http.StatusMethodNotAllowed && (e.Status != http.StatusNotFound || of) {
+	if !errors.Is(err, errNoMethod) && (e.Status != http.StatusNotFound || of) {
 		return err
 	}
 	none := *e

@@ -184,6 +184,9 @@ func (u *Upstream) try(ctx context.Context, out *outgoing, key *key) (*http.Resp
 	if u.barelyLimited && e.Class == perigee.ClassRateLimited && e.Retry == 0 {
 		e.Class = perigee.ClassExhausted
 	}
+	if lacksMethod(status, req.URL.Path, e.Message, explanation) {
+		e = u.withoutMethod(req.URL, e)
+	}
 	if status != 0 && out.dialect != "" && passes(e, explanation) {
 		e.Raw = &perigee.RawError{Dialect: out.dialect, Status: status, Header: u.answerHeader(out, resp), Body: explanation}
 	}

@@ -1,0 +1,57 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"perigee"
+	"perigee/internal/lib/rawjson"
+)
+
+// errNoMethod is the cause of the error of a server that does not have an API method at its path.
+var errNoMethod = errors.New("the server does not have this API method")
+
+// maxWords is how many bytes of a server's message about a path an error repeats.
+const maxWords = 100
+
+// lacksMethod reports whether an answer to a request for a path means that the server does not have
+// the API method there, mostly because url of the upstream is wrong. An error with status 404 may
+// also be about something that the request names, such as its model: then its message is more than
+// the meaning of the status, and does not repeat the path. Where the path has the model, that need
+// not be so, and an odd name makes a path that the API does not have. A status of 0 is an error inside
+// an answer with status 200, as some servers send for every path.
+func lacksMethod(status int, path, message string, body []byte) bool {
+	message = strings.ToLower(strings.TrimRight(message, ". "))
+	repeats := strings.Contains(message, strings.ToLower(path))
+	_, model, inPath := strings.Cut(path, "/v1beta/models/")
+	odd := strings.Count(model, ":") > 1 || strings.ContainsAny(model, "/% ")
+	switch {
+	case status == http.StatusMethodNotAllowed || status == 0 && repeats:
+		return true
+	case status != http.StatusNotFound || odd:
+		return false
+	}
+	return repeats || rawjson.Check(body) != nil || strings.HasSuffix(message, "did not explain it") ||
+		!inPath && slices.Contains(bareNotFound, message)
+}
+
+// bareNotFound are messages of servers and frameworks about a path that they do not have.
+var bareNotFound = []string{"not found", "404 not found", "404 page not found", "page not found", "file not found", "resource not found",
+	"no route matched with those values"}
+
+// withoutMethod returns the error of a server that does not have the API method of a request.
+func (u *Upstream) withoutMethod(target *url.URL, said *perigee.Error) *perigee.Error {
+	e := *said
+	e.Class, e.Cause = perigee.ClassUnavailable, errNoMethod
+	if e.Status == http.StatusMethodNotAllowed {
+		e.Status = 0 // the client's own method was allowed
+	}
+	method := strings.TrimPrefix(target.Scheme+"://"+target.Host+target.EscapedPath(), u.opts.URL)
+	e.Message = fmt.Sprintf("upstream %s: the server does not have %s: %s", u.opts.Name, method, perigee.Clip(said.Message, maxWords))
+	e.Hint = fmt.Sprintf("check url of upstream %s in the configuration; perigee doctor tests the upstream", u.opts.Name)
+	return &e
+}

@@ -1,0 +1,52 @@
+package api
+
+import (
+	"testing"
+
+	"perigee/internal/store/config"
+)
+
+// What servers answer where they do not have the API, and what they answer about a model, a file or
+// a response that they do not have.
+func TestLacksMethod(t *testing.T) {
+	chat, messages, gemini := "/chat/completions", "/v1/messages", "/v1beta/models/gemini-3-flash:generateContent"
+	for _, c := range []struct {
+		kind   string
+		path   string
+		status int
+		body   string
+		want   bool
+	}{
+		{config.KindOpenAI, chat, 404, "404 page not found\n", true},
+		{config.KindOpenAI, chat, 404, "<html><h1>404 Not Found</h1></html>", true},
+		{config.KindOpenAI, chat, 404, "", true},
+		{config.KindOpenAI, chat, 404, `{}`, true},
+		{config.KindOpenAI, chat, 404, `{"detail":"Not Found"}`, true},
+		{config.KindOpenAI, chat, 404, `{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}`, true},
+		{config.KindOpenAI, chat, 404, `{"error":{"code":"404","message":"Resource not found"}}`, true},
+		{config.KindOpenAI, chat, 404, `{"error":{"message":"Invalid URL (POST /chat/completions)","type":"invalid_request_error","param":null,"code":null}}`, true},
+		{config.KindOpenAI, chat, 404, `{"message":"no Route matched with those values"}`, true},
+		{config.KindOpenAI, chat, 405, `{"detail":"Method Not Allowed"}`, true},
+		{config.KindOpenAI, chat, 0, `{"error":"Unexpected endpoint or method. (POST /chat/completions)"}`, true},
+		{config.KindAnthropic, messages, 404, `{"type":"error","error":{"type":"not_found_error","message":"Not Found"}}`, true},
+		{config.KindGemini, gemini, 404, "<!DOCTYPE html><title>Error 404 (Not Found)</title>", true},
+		{config.KindGemini, gemini, 404, `{"detail":"Not Found"}`, true},
+
+		{config.KindOpenAI, chat, 404, `{"error":{"message":"The model 'x' does not exist or you do not have access to it.","code":"model_not_found"}}`, false},
+		{config.KindOpenAI, chat, 404, `{"object":"error","message":"The model x does not exist.","type":"NotFoundError","code":404}`, false},
+		{config.KindOpenAI, chat, 404, `{"error":{"message":"model 'x' not found, try pulling it first","type":"api_error"}}`, false},
+		{config.KindOpenAI, chat, 404, `{"error":{"message":"No endpoints found that support tool use.","code":404}}`, false},
+		{config.KindOpenAI, "/responses/resp_1", 404, `{"error":{"message":"Response with id 'resp_1' not found."}}`, false},
+		{config.KindOpenAI, chat, 400, "<html>", false},
+		{config.KindOpenAI, chat, 0, `{"error":{"message":"overloaded"}}`, false},
+		{config.KindAnthropic, messages, 404, `{"type":"error","error":{"type":"not_found_error","message":"model: claude-9"}}`, false},
+		{config.KindGemini, gemini, 404, `{"error":{"code":404,"message":"Requested entity was not found.","status":"NOT_FOUND"}}`, false},
+		{config.KindGemini, gemini, 404, `{"error":{"code":404,"message":"not found","status":"NOT_FOUND"}}`, false},
+		{config.KindGemini, "/v1beta/models/llama:8b:generateContent", 404, "<!DOCTYPE html><title>Error 404 (Not Found)</title>", false},
+	} {
+		e := Providers[c.kind](config.Upstream{}).decodeError(c.status, []byte(c.body))
+		if got := lacksMethod(c.status, c.path, e.Message, []byte(c.body)); got != c.want {
+			t.Errorf("%s, %d %s: %v", c.path, c.status, c.body, got)
+		}
+	}
+}
