@@ -106,6 +106,7 @@ func (a *messagesAdapter) converse() {
 	list = a.pair(list)
 	switch {
 	case len(list) == 0:
+		a.notes.Add(perigee.NoteAdded, "user message")
 		list = []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{proceed}}}
 	case isModel(list[0]):
 		a.notes.Repaired(optionName(a.prompt.Dialect, "conversation that began with the model"))

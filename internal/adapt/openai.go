@@ -447,6 +447,7 @@ func (a *openAI) conversation() {
 		}
 	}
 	if len(list) == 0 && a.prompt.System != nil && len(a.prompt.Contents) > 0 {
+		a.notes.Add(perigee.NoteAdded, "user message")
 		list = append(list, perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{proceed}})
 	}
 	if endsWithCall(list) {

@@ -144,7 +144,7 @@ func (a *anthropicProvider) message(req *perigee.Request, encode func(*perigee.P
 
 // translated returns what encode makes of the adapted prompt.
 func (a *anthropicProvider) translated(req *perigee.Request, encode func(*perigee.Prompt) message) (m message, err error) {
-	prompt, err := req.Prompt()
+	prompt, err := promptOf(req)
 	if err != nil {
 		return m, err
 	}

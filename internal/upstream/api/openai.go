@@ -189,7 +189,7 @@ func (p *openAIServer) chatBody(req *perigee.Request) (m message, err error) {
 	if req.Verbatim(perigee.DialectOpenAIChat) {
 		return p.ownChat(req)
 	}
-	prompt, err := req.Prompt()
+	prompt, err := promptOf(req)
 	if err != nil {
 		return m, err
 	}
@@ -221,7 +221,7 @@ func (p *openAIServer) responsesWire() *Wire {
 		if req.Verbatim(perigee.DialectOpenAIResponses) {
 			return ownResponse(req, &server)
 		}
-		prompt, err := req.Prompt()
+		prompt, err := promptOf(req)
 		if err != nil {
 			return m, err
 		}

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"perigee"
@@ -176,6 +177,24 @@ type message struct {
 	hides func(chunk []byte) bool
 
 	forgets bool // it was written for a model that is known to refuse reasoning in the history
+}
+
+// promptOf returns the prompt of a request that is encoded anew. One in which nothing is asked is
+// refused, as by the Gemini API.
+func promptOf(req *perigee.Request) (*perigee.Prompt, error) {
+	prompt, err := req.Prompt()
+	if err != nil {
+		return nil, err
+	}
+	if (prompt.System == nil || len(prompt.System.Parts) == 0) &&
+		!slices.ContainsFunc(prompt.Contents, func(c perigee.Content) bool { return len(c.Parts) > 0 }) {
+		what := "the conversation has no message"
+		if req.Dialect == perigee.DialectGemini {
+			what = "contents is missing or empty"
+		}
+		return nil, perigee.Errorf(perigee.ClassInvalid, "%s", what).WithHint("send at least one message of the user's")
+	}
+	return prompt, nil
 }
 
 // newMessage returns a message with a body in pieces that were encoded for a request: the pieces
