@@ -77,12 +77,15 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// A refuser is an upstream whose provider refuses the credentials.
+// A refuser is an upstream whose provider refuses the list of models, unless the class is empty.
 type refuser struct {
 	source
 	class perigee.Class
 }
 
-func (r *refuser) Models(context.Context) ([]perigee.Model, error) {
+func (r *refuser) Models(ctx context.Context) ([]perigee.Model, error) {
+	if r.class == "" {
+		return r.source.Models(ctx)
+	}
 	return nil, perigee.Errorf(r.class, "refused")
 }

@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -179,6 +180,56 @@ func TestTheListOfTheOnlyUpstreamIsWaitedFor(t *testing.T) {
 		models, err := r.Models(t.Context())
 		if took := time.Since(began); took != modelsLimit || err == nil {
 			t.Errorf("%v, %s after %v", models, fmt.Sprint(err), took)
+		}
+	})
+}
+
+// While no upstream has listed its models, there is nothing to answer with: the first list is waited
+// for, but not again for a server that hangs.
+func TestTheFirstListIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowLister{source: *lists("a", "x"), takes: 20 * time.Second}
+		down := &refuser{class: perigee.ClassUnavailable}
+		r := router(t, Options{Targets: []Target{{"hangs", &hangingLister{}}, {"down", down}, {"slow", slow}}, Base: t.Context()})
+		began := time.Now()
+		models, err := r.Models(t.Context())
+		if took := time.Since(began); took != slow.takes || len(models) != 1 || err != nil {
+			t.Errorf("%v, %v after %v", models, err, took)
+		}
+		r = router(t, Options{Targets: []Target{{"hangs", &hangingLister{}}, {"down", down}}, Base: t.Context()})
+		for i, want := range []time.Duration{firstWait, 0} {
+			began = time.Now()
+			models, err = r.Models(t.Context())
+			if took := time.Since(began); took != want || err == nil {
+				t.Errorf("round %d: %v, %v after %v", i, models, err, took)
+			}
+			time.Sleep(modelsLimit + modelsRetry)
+		}
+	})
+}
+
+// A list that fails is logged once, and again when it fails in another way or after it came.
+func TestFailedListsAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		lister := &refuser{source: *lists("a", "m")}
+		r := router(t, Options{Targets: []Target{{"a", lister}}, Base: t.Context(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		for i, step := range []struct {
+			class perigee.Class
+			want  int // lines so far
+		}{
+			{perigee.ClassForbidden, 1}, {perigee.ClassForbidden, 1}, {perigee.ClassUnavailable, 2}, {"", 2}, {perigee.ClassUnavailable, 3},
+		} {
+			lister.class = step.class
+			if i == 1 {
+				r.ForgetModels()
+			}
+			_, _ = r.Models(t.Context())
+			synctest.Wait()
+			if got := strings.Count(log.String(), "level=WARN msg=\"model list failed\" upstream=a"); got != step.want {
+				t.Errorf("step %d: %d lines\n%s", i, got, log.String())
+			}
+			time.Sleep(modelsFresh)
 		}
 	})
 }

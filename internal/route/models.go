@@ -27,6 +27,8 @@ const (
 	modelsWait = 3 * time.Second
 	// mergedWait is how long the list of all models waits for the list of one upstream.
 	mergedWait = 2 * time.Second
+	// firstWait is how long the list of all models waits for the first list, if it has none yet.
+	firstWait = 30 * time.Second
 )
 
 // A modelCache holds the list of models of each upstream. One request asks an upstream at a time,
@@ -40,6 +42,7 @@ type modelEntry struct {
 	former  []perigee.Model // of a list that ForgetModels has dropped
 	request *listRequest    // the one that is under way; nil if there is none
 	slow    bool            // the last request took longer than modelsWait
+	logged  perigee.Class   // of the failure that Models has logged; empty if a list came after it
 	modelList
 }
 
@@ -95,13 +98,26 @@ func (l modelList) lacks(model string) bool {
 
 // Models lists each model once, from the upstream that would answer first, the aliases, and each
 // model of several upstreams as UPSTREAM/MODEL for each of them. It fails only if no upstream can be
-// asked.
+// asked: an empty list would mean that there are no models. An upstream that could not be asked is
+// logged, unless the last list of it failed in the same way.
 func (r *Router) Models(ctx context.Context) ([]perigee.Model, error) {
 	list, failed, err := r.ModelsOf(ctx, "")
 	for _, f := range failed {
-		r.opts.Logger.Warn("model list failed", "upstream", f.Upstream, "error", f.Err)
+		if r.models.isNews(f) {
+			r.opts.Logger.Warn("model list failed", "upstream", f.Upstream, "error", f.Err)
+		}
 	}
 	return list, err
+}
+
+// isNews reports whether a failure is to be logged, which it remembers.
+func (c *modelCache) isNews(f Failure) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	entry, class := c.entry(f.Upstream), perigee.AsError(f.Err).Class
+	news := entry.logged != class
+	entry.logged = class
+	return news
 }
 
 // A Failure is why an upstream could not be asked.
@@ -115,13 +131,32 @@ func (r *Router) Default() string { return r.opts.Default }
 
 // ModelsOf lists the models of one upstream, routed to it or not. If the name is empty it lists the
 // same models as Models. failed are the upstreams that could not be asked, or have not answered
-// within mergedWait; if all failed, the error is the first of theirs. The only upstream, and the
-// one of a name, have as long as they need.
+// within mergedWait, or within firstWait if none has; if all failed, the error is the first of
+// theirs. The only upstream, and the one of a name, have as long as they need.
 func (r *Router) ModelsOf(ctx context.Context, upstream string) (list []perigee.Model, failed []Failure, err error) {
 	if upstream != "" || len(r.opts.Targets) == 1 {
 		return r.modelsOf(ctx, upstream, modelsLimit)
 	}
-	return r.modelsOf(ctx, upstream, mergedWait)
+	if list, failed, err = r.modelsOf(ctx, "", mergedWait); err == nil {
+		return list, failed, nil
+	}
+	r.awaitFirst(ctx)
+	return r.modelsOf(ctx, "", mergedWait)
+}
+
+// awaitFirst waits until an upstream has listed its models, all have failed, or firstWait is over.
+func (r *Router) awaitFirst(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wait sync.WaitGroup
+	for _, target := range r.opts.Targets {
+		wait.Go(func() {
+			if r.listOf(ctx, target, firstWait).err == nil {
+				cancel()
+			}
+		})
+	}
+	wait.Wait()
 }
 
 // modelsOf is ModelsOf with a limit for each list.
@@ -287,7 +322,7 @@ func (r *Router) fetch(entry *modelEntry, lister perigee.ModelLister) {
 	if entry.err = err; err != nil {
 		entry.until = now.Add(modelsRetry)
 	} else {
-		entry.models, entry.until = list, now.Add(modelsFresh)
+		entry.models, entry.until, entry.logged = list, now.Add(modelsFresh), ""
 	}
 	entry.slow = time.Since(entry.request.began) > modelsWait
 	close(entry.request.over)
@@ -304,7 +339,7 @@ func (r *Router) ForgetModels() {
 		if len(former) == 0 {
 			former = entry.former
 		}
-		r.models.lists[name] = &modelEntry{former: former}
+		r.models.lists[name] = &modelEntry{former: former, logged: entry.logged}
 	}
 	r.models.mu.Unlock()
 	r.absents.clear()
