@@ -158,7 +158,7 @@ func (l *loader) checkUpstreams() {
 		if !l.accepted(key+".kind") || !l.isSet(key+".kind") {
 			continue
 		}
-		if k := KindOf(u.Kind); k.Keys && len(u.Keys) == 0 && u.needsKey(k) && (!k.Keyless || l.accepted(key+".url")) {
+		if k := KindOf(u.Kind); k.Keys && len(u.Keys) == 0 && u.needsKey(k) && l.accepted(key+".url") {
 			l.problem(key+".keys", fmt.Sprintf("%s: kind %s needs an API key", key, k.Name), "add keys: [env:"+k.KeyVariable+"]")
 		}
 		for j, secret := range u.Keys {
