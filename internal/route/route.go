@@ -266,7 +266,8 @@ type query[A, R any] struct {
 	ask    func(able A, target Target, model string) (R, error)
 }
 
-// first asks the upstreams of a model that have the ability until one of them answers.
+// first asks the upstreams of a model that have the ability until one of them answers. An error about
+// the request ends the search, and is the result: unlike the errors before it, it is not temporary.
 func (q query[A, R]) first(ctx context.Context, found resolution) (R, error) {
 	r, origin := q.router, q.origin
 	var none R
@@ -294,6 +295,9 @@ func (q query[A, R]) first(ctx context.Context, found resolution) (R, error) {
 		}
 		if err == nil {
 			return result, nil
+		}
+		if perigee.AsError(err).Class == perigee.ClassInvalid {
+			return none, failed.charge(err)
 		}
 		if !canFailOver(err) {
 			break
