@@ -52,7 +52,7 @@ func (k *Keeper) forwarded(ctx context.Context, req *perigee.Request) (recalling
 // mixed reports whether a request in the Gemini API has reasoning of another provider. Its body is
 // decoded only for clients that got an answer of another provider before.
 func (k *Keeper) mixed(ctx context.Context, req *perigee.Request, s *scope) bool {
-	if key := s.mixedKey(); k.memory.find(ctx, []string{key})[key] == nil {
+	if !k.memory.marked(ctx, s.mixedKey()) {
 		return false
 	}
 	prompt, err := req.Prompt()

@@ -155,6 +155,52 @@ func TestAStoreThatFails(t *testing.T) {
 	})
 }
 
+// A stuck store answers no query before the end of its context, unless it works.
+type stuck struct {
+	shelf
+	works bool
+}
+
+func (s *stuck) FindSignatures(ctx context.Context, keys []string) ([]perigee.Signature, error) {
+	if s.works {
+		return s.shelf.FindSignatures(ctx, keys)
+	}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A store that hangs delays one of the requests that are forwarded, not each. A mark that is set
+// meanwhile counts at once, and one in the store when it works again. A client that leaves says
+// nothing about the store.
+func TestAStoreThatHangsDelaysOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &stuck{shelf: shelf{rows: map[string]perigee.Signature{"k": {Key: "k", Kind: "mixed", Expires: time.Now().Add(time.Hour)}}}}
+		m := NewMemory(Options{})
+		m.KeepIn(store)
+		defer func() { _ = m.Close(t.Context()) }()
+		look := func(ctx context.Context, key string, want bool, takes time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if got := m.marked(ctx, key); got != want || time.Since(began) != takes {
+				t.Errorf("%s: %t after %v", key, got, time.Since(began))
+			}
+		}
+		gone, leave := context.WithTimeout(t.Context(), findTime/2)
+		defer leave()
+		look(gone, "k", false, findTime/2)
+		for _, takes := range []time.Duration{findTime, 0, 0} {
+			look(t.Context(), "k", false, takes)
+		}
+		look(t.Context(), "new", false, findTime)
+		m.put("new", "", "mixed")
+		look(t.Context(), "new", true, 0)
+		store.works = true
+		look(t.Context(), "k", false, 0)
+		time.Sleep(failedTime)
+		look(t.Context(), "k", true, 0)
+	})
+}
+
 // Thinking is long: what waits for a store is bounded by its size, too.
 func TestWhatWaitsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -57,6 +57,8 @@ const (
 	// findTime bounds how long a request waits for the store. Without an answer nothing is
 	// restored.
 	findTime = time.Second
+	// failedTime is how long a mark is not looked up again in a store that has failed.
+	failedTime = 10 * time.Second
 	// flushTime bounds how long the end of an answer waits for the store, where another process may
 	// get the next request.
 	flushTime = 500 * time.Millisecond
@@ -183,6 +185,19 @@ func (m *Memory) find(ctx context.Context, keys []string) entries {
 	}
 	m.renew(result, now)
 	return result
+}
+
+// marked reports whether there is an entry under a key. Requests for which that alone is looked up
+// do not each wait for a store that fails.
+func (m *Memory) marked(ctx context.Context, key string) bool {
+	if m.find(ctx, []string{key})[key] != nil {
+		return true
+	}
+	now := m.opts.Now()
+	if _, answered := m.cache.get(key, now); !answered && ctx.Err() == nil {
+		m.cache.put(perigee.Signature{Key: key, Expires: now.Add(failedTime)})
+	}
+	return false
 }
 
 func (m *Memory) load(ctx context.Context, keys []string, result entries, now time.Time) {
