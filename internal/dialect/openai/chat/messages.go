@@ -38,19 +38,31 @@ func (d *decoder) messages() {
 	d.endConversation()
 }
 
-// opening reads messages up to the model's first answer after another one.
-func (d *decoder) opening() {
+// opening reads the messages of a body up to the model's first answer after another one, and reports
+// whether there was one. Then the rest is not even skipped.
+func (d *decoder) opening() (whole bool) {
+	for key := range d.c.Object() {
+		switch name := string(key); {
+		case d.c.Kind() == rawjson.Null:
+		case name == "extra_body" && d.opening(), name == "messages" && d.openingMessages():
+			return true
+		}
+	}
+	return false
+}
+
+func (d *decoder) openingMessages() (whole bool) {
 	asked := false
 	for i := range d.c.Array() {
 		d.message(i)
 		n := len(d.turns.Contents)
 		answered := n > 0 && d.turns.Contents[n-1].Role == perigee.RoleModel
 		if answered && asked {
-			break
+			return true
 		}
 		asked = asked || n > 0 && !answered
 	}
-	d.endConversation()
+	return false
 }
 
 // media reads the parts of messages, for the images and documents that no server may get.

@@ -72,10 +72,11 @@ func readPrompt(index *rawjson.Document, style *Style) (*perigee.Prompt, error) 
 // possible.
 func readOpening(index *rawjson.Document) *perigee.Prompt {
 	d := &decoder{c: index.Cursor(), style: &Style{}}
-	d.members(nil, "messages", d.opening)
+	d.opening()
 	if d.c.Err() != nil {
 		return nil
 	}
+	d.endConversation()
 	return &d.prompt
 }
 
