@@ -187,7 +187,9 @@ func TestForwardedInputIsNotDecoded(t *testing.T) {
 			}
 		})
 	}
-	if few, many := allocations(2), allocations(200); few == 0 || many > few+2 {
+	// Decoding allocates several times for each step. A few allocations more are of the index, whose
+	// memory comes from a sync.Pool, which forgets some of it under the race detector.
+	if few, many := allocations(2), allocations(200); few == 0 || many > few+50 {
 		t.Errorf("%v allocations for 2 steps, %v for 200", few, many)
 	}
 }
