@@ -80,10 +80,12 @@ func (k *checker) check(data []byte, finite bool, members func(m Member)) (Count
 // checkers keeps the memory of finished checks for the next ones.
 var checkers = sync.Pool{New: func() any { return &checker{seed: maphash.MakeSeed()} }}
 
+// usual is the number of elements of a buffer that is kept for the next text.
+const usual = 4096
+
 // release returns the checker to the pool, without buffers that only an unusual text needed.
 func (k *checker) release() {
-	const usual = 4096
-	k.data, k.open, k.keys, k.begun = nil, k.open[:0], k.keys[:0], k.begun[:0]
+	k.data, k.open, k.keys, k.begun, k.ends = nil, k.open[:0], k.keys[:0], k.begun[:0], k.ends[:0]
 	if k.members != nil {
 		k.members, k.member = nil, Member{}
 	}
@@ -95,6 +97,9 @@ func (k *checker) release() {
 	}
 	if cap(k.scratch) > usual {
 		k.scratch = nil
+	}
+	if cap(k.ends) > usual {
+		k.ends = nil
 	}
 	checkers.Put(k)
 }

@@ -29,11 +29,16 @@ func Open(data []byte, visit func(m Member)) (*Document, error) {
 	k := checkers.Get().(*checker)
 	if len(data) <= math.MaxUint32 {
 		k.longest = len(data) / longValue
-		k.ends = make([]span, 0, len(data)/(4*longValue)) // about what agents send
+		if likely := k.longest / 4; likely > usual { // about what agents send
+			k.ends = make([]span, 0, likely)
+		}
 	}
 	count, err := k.check(data, true, visit)
 	d := &Document{Count: count, data: data, ends: k.ends}
-	k.ends, k.longest = nil, 0
+	if cap(k.ends) <= usual { // the memory in which it has grown is for the next text
+		d.ends = slices.Clone(k.ends)
+	}
+	k.longest = 0
 	k.release()
 	return d, err
 }
