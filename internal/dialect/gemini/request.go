@@ -30,7 +30,7 @@ var requestShapes = map[string]rawjson.Kind{
 func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.Request, error) {
 	body := origin.Body
 	var namesModel, thinksBeyond bool
-	count, err := checkShapes(body, requestShapes, func(field string, value []byte) {
+	doc, err := checkShapes(body, requestShapes, func(field string, value []byte) {
 		switch field {
 		case "model", "generateContentRequest":
 			namesModel = true
@@ -43,12 +43,12 @@ func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.R
 	}
 	origin.Dialect = perigee.DialectGemini
 	req := perigee.NewRequest(origin, ModelID(model), stream, func() (*perigee.Prompt, error) {
-		if err := count.Err(len(body)); err != nil { // the body could be forwarded unchanged
+		if err := doc.Count.Err(len(body)); err != nil { // the body could be forwarded unchanged
 			return nil, perigee.Errorf(perigee.ClassInvalid, "%w", err).WithHint("join small parts and contents, or send less")
 		}
-		return DecodePrompt(body)
+		return readPrompt(doc.Cursor())
 	})
-	req.ThinksBeyondOutput = thinksBeyond
+	req.ThinksBeyondOutput, req.Index = thinksBeyond, doc
 	if req.NamesModel = namesModel; namesModel {
 		_, other, err := otherModel(body, model)
 		if err != nil {
@@ -64,11 +64,11 @@ func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.R
 // ModelID strips the collection from a resource name: models/gemini-3-flash is gemini-3-flash.
 func ModelID(name string) string { return strings.TrimPrefix(name, "models/") }
 
-// checkShapes validates a body in one pass, looks at the kinds of its members, counts, and calls
+// checkShapes validates and indexes a body in one pass, looks at the kinds of its members, and calls
 // visit with the lowerCamel name and the value of each member.
-func checkShapes(body []byte, shapes map[string]rawjson.Kind, visit func(field string, value []byte)) (rawjson.Count, error) {
+func checkShapes(body []byte, shapes map[string]rawjson.Kind, visit func(field string, value []byte)) (*rawjson.Document, error) {
 	var wrong error
-	count, err := rawjson.CheckMembers(body, func(m rawjson.Member) {
+	doc, err := rawjson.Open(body, func(m rawjson.Member) {
 		name := m.Name
 		if bytes.IndexByte(name, '\\') >= 0 {
 			name = []byte(rawjson.Unescaped(string(name), true))
@@ -90,9 +90,9 @@ func checkShapes(body []byte, shapes map[string]rawjson.Kind, visit func(field s
 		err = wrong
 	}
 	if err != nil {
-		return count, invalidBody(err)
+		return nil, invalidBody(err)
 	}
-	return count, nil
+	return doc, nil
 }
 
 func invalidBody(err error) *perigee.Error {
@@ -101,8 +101,9 @@ func invalidBody(err error) *perigee.Error {
 
 // DecodePrompt reads the conversation out of a checked body. A countTokens body may wrap it in
 // generateContentRequest.
-func DecodePrompt(body []byte) (*perigee.Prompt, error) {
-	c := rawjson.NewCursor(body)
+func DecodePrompt(body []byte) (*perigee.Prompt, error) { return readPrompt(rawjson.NewCursor(body)) }
+
+func readPrompt(c *rawjson.Cursor) (*perigee.Prompt, error) {
 	p := &perigee.Prompt{Dialect: perigee.DialectGemini}
 	decodePrompt(c, p)
 	if err := c.Err(); err != nil {
