@@ -14,7 +14,7 @@ func TestEntriesOfProvidersHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	entries := regexp.MustCompile("`(\\{name: .*\\})`").FindAllStringSubmatch(string(page), -1)
-	if len(entries) < 14 {
+	if len(entries) < 17 {
 		t.Fatalf("%d entries", len(entries))
 	}
 	env := map[string]string{}
@@ -22,7 +22,7 @@ func TestEntriesOfProvidersHold(t *testing.T) {
 		env[name[1]] = "a-key-of-sixteen-characters"
 	}
 	for _, e := range entries {
-		text := "upstreams:\n  - " + strings.NewReplacer("RESOURCE", "resource", "HOST", "example.com").Replace(e[1]) + "\n"
+		text := "upstreams:\n  - " + strings.NewReplacer("RESOURCE", "resource", "REGION", "us-east-1", "HOST", "example.com").Replace(e[1]) + "\n"
 		loaded, err := Load(exampleSources(text, env))
 		if err != nil || len(loaded.Warnings) > 0 || len(loaded.Config.Upstreams) != 1 {
 			t.Errorf("%s: %v, %v", e[1], err, loaded)
