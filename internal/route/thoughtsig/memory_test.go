@@ -294,3 +294,23 @@ func benchmarkRestore(b *testing.B, size int, remembered string) {
 		}
 	}
 }
+
+// The reasoning of a forwarded request whose messages have a call each, of which nothing is known.
+func BenchmarkRecallMessages(b *testing.B) {
+	m := NewMemory(Options{})
+	m.KeepIn(&shelf{})
+	defer func() { _ = m.Close(b.Context()) }()
+	req := request(perigee.DialectOpenAIChat, flash)
+	p, _ := req.Prompt()
+	list := make([]perigee.Recalled, 24)
+	for i := range list {
+		list[i].Calls = []string{fmt.Sprintf("call_%d", i)}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		r := recall{ctx: b.Context(), memory: m, scope: newScope(perigee.Client{}, p, models.Gemini.Reasoning()), req: req}
+		if r.Messages(list); list[0].Known != nil {
+			b.Fatal("reasoning was found")
+		}
+	}
+}

@@ -2,6 +2,7 @@ package thoughtsig
 
 import (
 	"context"
+	"slices"
 
 	"perigee"
 )
@@ -25,31 +26,37 @@ func (r *recall) Messages(list []perigee.Recalled) {
 	if r.scope.isUnknown() {
 		r.scope.prompt, _ = r.req.Prompt() // without it, what has an id of its own is found
 	}
-	var keys []string
-	origins := make([]string, len(list))
+	keys := make([]string, 0, 2*len(list))
 	steps := make([]step, len(list))
-	signed := make([][]string, len(list)) // the keys of signatures of calls
+	own := make([][]string, len(list)) // the keys of each message
 	var text textDigest
 	for i := range list {
-		for _, id := range list[i].Calls {
-			if key := r.scope.thoughtsKey(id); id != "" && key != "" {
-				steps[i].keys = append(steps[i].keys, key)
-				signed[i] = append(signed[i], r.scope.callKey(id))
-			}
-		}
+		from := len(keys)
 		if !list[i].Thinking.Empty() {
-			origins[i] = r.scope.originKey(r.memory.sums.sum(list[i].Thinking, &text))
-			keys = append(keys, origins[i])
+			keys = append(keys, r.scope.originKey(r.memory.sums.sum(list[i].Thinking, &text)))
 		}
-		keys = append(append(keys, steps[i].keys...), signed[i]...)
+		calls := len(keys)
+		keys = r.scope.addKeys(keys, thoughtsPrefix, list[i].Calls)
+		steps[i].keys = slices.Clip(keys[calls:])
+		keys = r.scope.addKeys(keys, callPrefix, list[i].Calls)
+		own[i] = slices.Clip(keys[from:])
 	}
 	known := r.memory.find(r.ctx, keys)
 	r.memory.follow(r.ctx, steps, known)
 	for i := range list {
-		at := &list[i]
-		at.Known = steps[i].remembered(known, r.scope.Provider)
-		at.Foreign = at.Known == nil && r.isForeign(append(append(signed[i], steps[i].keys...), origins[i]), known)
+		list[i].Known = steps[i].remembered(known, r.scope.Provider)
+		list[i].Foreign = list[i].Known == nil && r.isForeign(own[i], known)
 	}
+}
+
+// addKeys appends the keys of ids that have one.
+func (s *scope) addKeys(keys []string, prefix string, ids []string) []string {
+	for _, id := range ids {
+		if key := s.idKey(prefix, id); id != "" && key != "" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // isForeign reports whether one of the entries is another provider's.
