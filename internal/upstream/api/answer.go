@@ -7,6 +7,7 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt"
+	"perigee/internal/dialect/openai/chat"
 	"perigee/internal/lib/wire"
 )
 
@@ -92,10 +93,15 @@ func hasContent(events []perigee.Event) bool {
 }
 
 // reported returns the error of a chunk. If the provider reports an error in it, and the caller has
-// its chunks, the caller gets this one, too.
+// its chunks, the caller gets this one, too, in place of perigee's error or, if clients do not
+// recognize it as an error, before it.
 func (a *answer) reported(err error, data, frame []byte) error {
 	e, ok := errors.AsType[*perigee.Error](err)
 	if !ok || !a.frames || !a.started || !bytes.HasPrefix(data, []byte("{")) {
+		return err
+	}
+	if errors.Is(e, chat.ErrInChoice) {
+		a.relay.Send(a.frame(frame, true, false))
 		return err
 	}
 	if _, ok := e.Cause.(*perigee.Fault); e.Cause != nil && !ok {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"perigee"
@@ -45,6 +46,10 @@ type receivedCall struct {
 	custom bool
 	shown  bool // a piece was emitted
 }
+
+// ErrInChoice is the cause of an error that only a choice reports, by its finish reason or in a member
+// of its own. Clients do not recognize such a chunk as an error.
+var ErrInChoice = errors.New("a choice reports an error")
 
 // done is the data of the event after the last chunk.
 const done = "[DONE]"
@@ -159,7 +164,9 @@ func (d *Decoder) choice(c *rawjson.Cursor, i int) {
 		case "logprobs":
 			logprobs = c.Raw()
 		case "error":
-			d.failure = openai.DecodeError(0, openai.Wrap("error", c.Raw()))
+			e := openai.DecodeError(0, openai.Wrap("error", c.Raw()))
+			e.Cause = ErrInChoice
+			d.failure = e
 			return
 		}
 	}
@@ -447,7 +454,7 @@ func (d *Decoder) finish(choice *receivedChoice, reason string) {
 		return
 	}
 	if reason == "error" || reason == "insufficient_system_resource" {
-		d.failure = &perigee.Error{Class: perigee.ClassCapacity, Message: "the provider ended its answer with " + reason}
+		d.failure = &perigee.Error{Class: perigee.ClassCapacity, Message: "the provider ended its answer with " + reason, Cause: ErrInChoice}
 		return
 	}
 	d.completeCalls(choice, true)
