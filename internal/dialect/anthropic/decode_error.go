@@ -11,7 +11,7 @@ import (
 )
 
 // DecodeError reads the error of a provider. status is the HTTP status of the answer, or 0 if the
-// error came inside an answer with status 200. A body that is not JSON, such as the page of a proxy,
+// error came inside an answer with status 200. A body without words, such as the page of a proxy,
 // becomes an error about that.
 //
 // A limit is of class rate_limited. Whether its quota is used up depends on the headers of the
@@ -20,6 +20,9 @@ func DecodeError(status int, body []byte) *perigee.Error {
 	var kind, message string
 	if rawjson.Check(body) == nil {
 		kind, message = readError(rawjson.NewCursor(body))
+	}
+	if message == "" {
+		message = providererr.Explanation(body)
 	}
 	if status == 0 {
 		status = errorStatus[kind]

@@ -81,10 +81,13 @@ func message(err *perigee.Error) string {
 }
 
 // DecodeError reads a provider's error: a google.rpc.Status, bare, wrapped in {"error": …} or in a
-// list of one. A body that is not JSON (a proxy's HTML) becomes an error about that. status is the
-// HTTP status of the answer, 0 when the error came inside a stream; it is read from the error then.
+// list of one. A body without words (a proxy's HTML) becomes an error about that. status is the HTTP
+// status of the answer, 0 when the error came inside a stream; it is read from the error then.
 func DecodeError(status int, body []byte) *perigee.Error {
 	e := providererr.StatusError(status, body)
+	if e.Message == "" {
+		e.Message = providererr.Explanation(body)
+	}
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("the provider answered with status %d and did not explain it", status)
 	}

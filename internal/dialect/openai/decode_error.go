@@ -17,18 +17,23 @@ import (
 //	{"error":"…"}, and {"error":"…","code":"…"}
 //	{"object":"error","message":…,"type":…,"code":…}
 //	{"message":…}, and {"detail":…}
+//
+// Any other shape is left to providererr.Explanation.
 type providerError struct {
 	message, kind, param, code string
 	tokens, limit              int64 // of a prompt that is too long, where llama.cpp reports them
 }
 
 // DecodeError reads the error of a provider. status is the HTTP status of the answer, or 0 if the
-// error came inside an answer with status 200. A body that is not JSON, such as the page of a proxy,
+// error came inside an answer with status 200. A body without words, such as the page of a proxy,
 // becomes an error about that.
 func DecodeError(status int, body []byte) *perigee.Error {
 	e := &providerError{}
 	if rawjson.Check(body) == nil {
 		e.read(rawjson.NewCursor(body))
+	}
+	if e.message == "" {
+		e.message = providererr.Explanation(body)
 	}
 	if status == 0 {
 		status = statusOf(e.code)

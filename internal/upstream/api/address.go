@@ -22,7 +22,7 @@ const maxWords = 100
 // the API method there, mostly because url of the upstream is wrong. An error with status 404 may
 // also be about something that the request names, such as its model: then its message is more than
 // the meaning of the status, and does not repeat the path. Where the path has the model, that need
-// not be so, and an odd name makes a path that the API does not have. A status of 0 is an error inside
+// not be so in an error of the API, and an odd name makes a path that the API does not have. A status of 0 is an error inside
 // an answer with status 200, as some servers send for every path.
 func lacksMethod(status int, path, message string, body []byte) bool {
 	message = strings.ToLower(strings.TrimRight(message, ". "))
@@ -35,8 +35,11 @@ func lacksMethod(status int, path, message string, body []byte) bool {
 	case status != http.StatusNotFound || odd:
 		return false
 	}
-	return repeats || rawjson.Check(body) != nil || strings.HasSuffix(message, "did not explain it") ||
-		!inPath && slices.Contains(bareNotFound, message)
+	if repeats || rawjson.Check(body) != nil || strings.HasSuffix(message, "did not explain it") {
+		return true
+	}
+	_, _, named := rawjson.Find(body, "error")
+	return (!inPath || !named) && slices.Contains(bareNotFound, message)
 }
 
 // bareNotFound are messages of servers and frameworks about a path that they do not have.
@@ -51,7 +54,7 @@ func (u *Upstream) withoutMethod(target *url.URL, said *perigee.Error) *perigee.
 		e.Status = 0 // the client's own method was allowed
 	}
 	method := strings.TrimPrefix(target.Scheme+"://"+target.Host+target.EscapedPath(), u.opts.URL)
-	e.Message = fmt.Sprintf("upstream %s: the server does not have %s: %s", u.opts.Name, method, perigee.Clip(said.Message, maxWords))
+	e.Message = fmt.Sprintf("upstream %s: the server does not have %s: %s", u.opts.Name, method, perigee.Clip(u.keys.secret.Text(said.Message), maxWords))
 	e.Hint = fmt.Sprintf("check url of upstream %s in the configuration; perigee doctor tests the upstream", u.opts.Name)
 	return &e
 }
