@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -53,8 +54,28 @@ func (u *Upstream) withoutMethod(target *url.URL, said *perigee.Error) *perigee.
 	if e.Status == http.StatusMethodNotAllowed {
 		e.Status = 0 // the client's own method was allowed
 	}
-	method := strings.TrimPrefix(target.Scheme+"://"+target.Host+target.EscapedPath(), u.opts.URL)
-	e.Message = fmt.Sprintf("upstream %s: the server does not have %s: %s", u.opts.Name, method, perigee.Clip(u.keys.secret.Text(said.Message), maxWords))
-	e.Hint = fmt.Sprintf("check url of upstream %s in the configuration; perigee doctor tests the upstream", u.opts.Name)
+	e.Message = fmt.Sprintf("upstream %s: the server does not have %s: %s", u.opts.Name, u.method(target), perigee.Clip(u.keys.secret.Text(said.Message), maxWords))
+	e.Hint = u.checkURL()
 	return &e
+}
+
+// pageInstead returns the error of a server that answers with a page, as the sign-in of a proxy and
+// the website of a provider do, and status 200. The page is not repeated.
+func (u *Upstream) pageInstead(target *url.URL, h http.Header) *perigee.Error {
+	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil {
+		kind = "without a type"
+	}
+	return &perigee.Error{Class: perigee.ClassUnavailable, Hint: u.checkURL(),
+		Message: fmt.Sprintf("upstream %s: the server answered %s with a page (%s)", u.opts.Name, u.method(target), perigee.Clip(kind, maxWords))}
+}
+
+// method returns the part of a URL after the one of the configuration.
+func (u *Upstream) method(target *url.URL) string {
+	return strings.TrimPrefix(target.Scheme+"://"+target.Host+target.EscapedPath(), u.opts.URL)
+}
+
+// checkURL returns the hint for an upstream with a url that is probably wrong.
+func (u *Upstream) checkURL() string {
+	return fmt.Sprintf("check url of upstream %s in the configuration; perigee doctor tests the upstream", u.opts.Name)
 }

@@ -170,7 +170,11 @@ func (u *Upstream) try(ctx context.Context, out *outgoing, key *key) (*http.Resp
 	}
 	status := resp.StatusCode
 	if status == http.StatusOK {
-		if !hasError(resp) {
+		switch head := beginning(resp); {
+		case bytes.HasPrefix(head, []byte("<")):
+			_ = resp.Body.Close()
+			return nil, u.pageInstead(req.URL, resp.Header)
+		case !isError(resp.Header, head):
 			return resp, nil
 		}
 		status = 0 // the error has its own delay
@@ -193,18 +197,35 @@ func (u *Upstream) try(ctx context.Context, out *outgoing, key *key) (*http.Resp
 	return nil, e
 }
 
-// hasError reports whether an answer with status 200 is an error. Such an answer comes in one
-// piece, even if a stream was requested, and starts with the error. The body can be read from its
-// start afterwards.
-func hasError(resp *http.Response) bool {
-	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
-		return false
+// beginning returns the first bytes of an answer with status 200, without white space at their
+// start. The body can be read from its start afterwards. A stream of events is not waited for, and
+// has none.
+func beginning(resp *http.Response) []byte {
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		return nil
+	}
+	wait := 1 // other servers stream with another type
+	if isJSON(resp.Header) {
+		wait = 64
 	}
 	body := bufio.NewReaderSize(resp.Body, 64)
-	head, _ := body.Peek(64) // an error of the connection is returned again when the body is read
+	head, _ := body.Peek(wait) // an error of the connection is returned again when the body is read
+	if wait == 1 {
+		head, _ = body.Peek(body.Buffered())
+	}
 	resp.Body = struct {
 		io.Reader
 		io.Closer
 	}{body, resp.Body}
-	return bytes.HasPrefix(bytes.TrimLeft(head, "[{ \t\r\n"), []byte(`"error"`))
+	return bytes.TrimLeft(head, " \t\r\n")
+}
+
+// isError reports whether an answer with status 200 that begins with head is an error. Such an
+// answer comes in one piece, even if a stream was requested, and starts with the error.
+func isError(h http.Header, head []byte) bool {
+	return isJSON(h) && bytes.HasPrefix(bytes.TrimLeft(head, "[{ \t\r\n"), []byte(`"error"`))
+}
+
+func isJSON(h http.Header) bool {
+	return strings.HasPrefix(h.Get("Content-Type"), "application/json")
 }
