@@ -178,6 +178,9 @@ func (e *Error) HTTPStatus(d Dialect) int {
 	if raw := e.RawAnswer(d); raw != nil {
 		return raw.Status
 	}
+	if e.asksToSlowDown() {
+		return http.StatusTooManyRequests
+	}
 	if status, ok := dialectStatus[d][e.Class]; ok {
 		return status
 	}
@@ -188,6 +191,17 @@ func (e *Error) HTTPStatus(d Dialect) int {
 		return status
 	}
 	return http.StatusInternalServerError
+}
+
+// SlowDown is the Code of a Fault with which a provider that is overloaded asks a client to send
+// fewer requests.
+const SlowDown = "slow_down"
+
+// asksToSlowDown reports whether the provider refused a request with a status 429 that is about its
+// own load. Clients get the same status, so that they wait.
+func (e *Error) asksToSlowDown() bool {
+	fault, ok := errors.AsType[*Fault](e.Cause)
+	return ok && fault.Code == SlowDown && e.Status == http.StatusTooManyRequests
 }
 
 // MaxRetry is the longest time that a client is asked to wait; quotas reset within weeks.

@@ -33,6 +33,31 @@ func TestTraceOfARefusalHasItsStatus(t *testing.T) {
 	}
 }
 
+// A provider that asks for fewer requests with a 429 is obeyed in every dialect; any other overload has
+// the status of the dialect.
+func TestStatusOfSlowDown(t *testing.T) {
+	t.Parallel()
+	slow := &perigee.Fault{Code: perigee.SlowDown}
+	for _, dialect := range []perigee.Dialect{perigee.DialectOpenAIResponses, perigee.DialectAnthropic, perigee.DialectGemini} {
+		overloaded := (&perigee.Error{Class: perigee.ClassCapacity, Status: 429}).HTTPStatus(dialect)
+		for _, test := range []struct {
+			err  perigee.Error
+			want int
+		}{
+			{perigee.Error{Class: perigee.ClassCapacity, Status: 429, Cause: slow}, 429},
+			{perigee.Error{Class: perigee.ClassCapacity, Status: 503, Cause: slow}, overloaded},
+		} {
+			wrapped := perigee.Error{Class: test.err.Class, Status: test.err.Status, Cause: &test.err}
+			if got, again := test.err.HTTPStatus(dialect), wrapped.HTTPStatus(dialect); got != test.want || again != got {
+				t.Errorf("%s: %d, wrapped %d, want %d", dialect, got, again, test.want)
+			}
+		}
+		if overloaded != 503 && overloaded != 529 {
+			t.Errorf("%s: %d", dialect, overloaded)
+		}
+	}
+}
+
 func TestRetryHeaders(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -42,6 +42,8 @@ func EncodeError(status int, err *perigee.Error, call string) []byte {
 		kind = "timeout_error"
 	case status == http.StatusForbidden:
 		kind = "permission_error"
+	case status == http.StatusTooManyRequests:
+		kind = "rate_limit_error"
 	case !ok:
 		kind = "api_error"
 	}

@@ -38,6 +38,8 @@ func rpcName(status int, class perigee.Class) string {
 		return "INTERNAL"
 	case status == 403:
 		return "PERMISSION_DENIED"
+	case status == 429:
+		return "RESOURCE_EXHAUSTED"
 	}
 	return rpcNames[class]
 }

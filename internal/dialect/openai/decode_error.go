@@ -39,7 +39,10 @@ func DecodeError(status int, body []byte) *perigee.Error {
 		status = statusOf(e.code)
 	}
 	out := &perigee.Error{Class: e.class(status), Status: status, Message: e.text(status)}
-	if e.param != "" {
+	switch {
+	case e.is(perigee.SlowDown):
+		out.Cause = &perigee.Fault{Code: perigee.SlowDown}
+	case e.param != "":
 		out.Cause = &perigee.Fault{Param: e.param}
 	}
 	return out
@@ -138,7 +141,7 @@ func (e *providerError) class(status int) perigee.Class {
 		return perigee.ClassInvalid
 	case status == http.StatusPaymentRequired, e.is("insufficient_quota", "billing_hard_limit_reached", "billing_error", "usage_limit_reached"):
 		return perigee.ClassExhausted
-	case status == http.StatusServiceUnavailable, status == 529, e.is("server_is_overloaded", "overloaded_error", "slow_down"):
+	case status == http.StatusServiceUnavailable, status == 529, e.is("server_is_overloaded", "overloaded_error", perigee.SlowDown):
 		return perigee.ClassCapacity
 	case status == http.StatusUnauthorized:
 		return perigee.ClassUnauthenticated
