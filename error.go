@@ -212,12 +212,13 @@ const patience = time.Minute
 
 // SetRetryHeaders sets the headers that control whether and when clients send the request again.
 //
-// Retry-After has whole seconds, at least one. Every 429 has it, also where the time is unknown.
+// Retry-After has whole seconds, at least one. Every 429 has it, and every error about a quota that is
+// used up, such as a 402 of the provider that is passed on, also where the time is unknown.
 // With x-should-retry: false, the official libraries of OpenAI and Anthropic return the error at
 // once; otherwise they wait silently for the whole Retry-After, even if that is a day. The header
 // is set if the quota is used up, and with any Retry-After of more than a minute.
 func (e *Error) SetRetryHeaders(h http.Header, status int) {
-	if status != http.StatusTooManyRequests && e.Retry <= 0 {
+	if status != http.StatusTooManyRequests && e.Class != ClassExhausted && e.Retry <= 0 {
 		return
 	}
 	wait := e.Retry

@@ -73,6 +73,8 @@ func TestRetryHeaders(t *testing.T) {
 		{perigee.Error{Retry: time.Minute + 1}, 429, "61", "false"},
 		{perigee.Error{Class: perigee.ClassExhausted}, 429, "60", "false"},
 		{perigee.Error{Class: perigee.ClassExhausted, Retry: time.Second}, 429, "1", "false"},
+		{perigee.Error{Class: perigee.ClassExhausted}, 402, "60", "false"},
+		{perigee.Error{Class: perigee.ClassExhausted, Retry: 5 * time.Second}, 400, "5", "false"},
 		{perigee.Error{Retry: 1000 * 24 * time.Hour}, 429, "2592000", "false"},
 	} {
 		h := http.Header{}
