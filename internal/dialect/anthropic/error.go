@@ -50,8 +50,9 @@ func EncodeError(status int, err *perigee.Error, call string) []byte {
 	var w rawjson.Writer
 	w.Object().Members(`"type":"error"`).Key("error").Object().Key("type").String(kind).Key("message").String(errorMessage(err))
 	w.Key("details").Object().Key("class").String(string(err.Class))
-	// Clients recognize these members and send the request without the field.
-	if fault, ok := errors.AsType[*perigee.Fault](err.Cause); ok {
+	// Clients recognize these members and send the request without the field. A code of another API
+	// is not about a field of this one.
+	if fault, ok := errors.AsType[*perigee.Fault](err.Cause); ok && fault.Param != "" && fault.Code != "" {
 		w.Key("error_code").String(fault.Code).Key("unsupported").Array().String(fault.Param).EndArray()
 	}
 	return w.EndObject().EndObject().Key("request_id").String(perigee.RequestID(call)).EndObject().Buf
