@@ -37,15 +37,14 @@ func newOpenAI(u config.Upstream) *Provider {
 		authorize: authorization(u.Auth),
 		wire:      wire,
 		raw: func(base string, r *perigee.RawRequest) string {
+			via := wire(&perigee.Request{Origin: r.Origin})
 			switch {
 			case r.Operation == perigee.OperationEmbed:
 				return openAIEmbedding.target(base, nil)
-			case r.Operation == perigee.OperationCount:
-				return base + countPath
-			case wire(&perigee.Request{Origin: r.Origin}) == responds:
-				return base + responsesPath
+			case r.Operation == perigee.OperationCount && via.count != nil:
+				return via.count.target(base, r.Model)
 			}
-			return wire(&perigee.Request{Origin: r.Origin}).target(base, r.Model, r.Stream)
+			return via.target(base, r.Model, r.Stream)
 		},
 		embed:     openAIEmbedding,
 		responses: responsesPath + "/",
@@ -165,7 +164,7 @@ func describe(m, more *perigee.Model) {
 
 // chatWire returns the method of the Chat Completions API.
 func (p *openAIServer) chatWire() *Wire {
-	return &Wire{
+	w := &Wire{
 		dialect: perigee.DialectOpenAIChat,
 		raw:     true,
 		stops:   p.chat.Stops,
@@ -174,6 +173,14 @@ func (p *openAIServer) chatWire() *Wire {
 		decoder: func(bool) decoder { return new(chat.Decoder) },
 		repair:  p.repairChat,
 	}
+	if p.counts != "" {
+		w.count = &counting{
+			target:  func(base, _ string) string { return base + p.counts },
+			message: p.chatCount,
+			decode:  responses.DecodeTokenCount,
+		}
+	}
+	return w
 }
 
 // chatMessage returns the client's own bytes if they are in this dialect, and the adapted prompt
@@ -189,12 +196,8 @@ func (p *openAIServer) chatBody(req *perigee.Request) (m message, err error) {
 	if req.Verbatim(perigee.DialectOpenAIChat) {
 		return p.ownChat(req)
 	}
-	prompt, err := promptOf(req)
+	prompt, undo, notes, err := p.adapted(req)
 	if err != nil {
-		return m, err
-	}
-	prompt, undo, notes := adapt.ForOpenAI(prompt, p.accepts(req.Model), req.Model, p.schemas)
-	if err := req.RefuseIfStrict(notes); err != nil {
 		return m, err
 	}
 	envelope := chat.Envelope{Model: req.Model, Stream: req.Stream, Form: p.form, Session: req.Client.Session}
@@ -202,6 +205,25 @@ func (p *openAIServer) chatBody(req *perigee.Request) (m message, err error) {
 	m = newMessage(req, pieces, buffer)
 	m.undo, m.notes = undo, notes
 	return m, nil
+}
+
+// adapted returns the prompt of a request as the Chat Completions API of the server takes it.
+func (p *openAIServer) adapted(req *perigee.Request) (prompt *perigee.Prompt, undo adapt.Undo, notes []perigee.Note, err error) {
+	prompt, err = promptOf(req)
+	if err != nil {
+		return nil, undo, nil, err
+	}
+	prompt, undo, notes = adapt.ForOpenAI(prompt, p.accepts(req.Model), req.Model, p.schemas)
+	return prompt, undo, notes, req.RefuseIfStrict(notes)
+}
+
+// chatCount returns the body of a request that counts the tokens of a prompt. A call has the same one.
+func (p *openAIServer) chatCount(req *perigee.Request) (m message, err error) {
+	prompt, _, _, err := p.adapted(req)
+	if err != nil {
+		return m, err
+	}
+	return message{body: [][]byte{chat.EncodeRequest(prompt, chat.Envelope{Model: req.Model, Form: p.form})}}, nil
 }
 
 // The paths of the Responses API.

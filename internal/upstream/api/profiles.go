@@ -18,6 +18,8 @@ type profile struct {
 	hosts []string // the ends of its host names
 	// both is set if it has the Responses API as well, and agents should use it.
 	both bool
+	// counts is the path of the method that counts the tokens of a Chat request, or empty.
+	counts string
 	// silent is set if its messages have no reasoning, and members with reasoning are refused.
 	silent bool
 	chat   adapt.Server
@@ -80,7 +82,7 @@ var profiles = []profile{
 			Reasoning: true, Schemas: true, Named: true},
 		form: chat.Form{MaxTokens: "max_tokens", Reasoning: chat.ReasoningContent}},
 	{name: "vllm", chat: local, form: chat.Form{MaxTokens: "max_tokens", Reasoning: chat.ReasoningField}},
-	{name: "llamacpp", chat: local, form: chat.Form{MaxTokens: "max_tokens", Reasoning: chat.ReasoningContent, Joined: true}},
+	{name: "llamacpp", counts: "/chat/completions/input_tokens", chat: local, form: chat.Form{MaxTokens: "max_tokens", Reasoning: chat.ReasoningContent, Joined: true}},
 	{name: "lmstudio", chat: local, form: chat.Form{MaxTokens: "max_tokens", Reasoning: chat.ReasoningField, Joined: true}},
 	{name: "generic", chat: adapt.Server{Options: common, Stops: 4, Schemas: true, Named: true},
 		form: chat.Form{MaxTokens: "max_tokens", Joined: true}},
