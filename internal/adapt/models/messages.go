@@ -15,6 +15,7 @@ type MessagesSpec struct {
 	// first two does not think.
 	Adaptive, Enabled, Disabled bool
 
+	Default  bool     // thinks unless the request turns it off
 	Efforts  []string // from the least to the most; nil if the model takes none
 	Omits    bool     // thinking is shown only if the request asks for it
 	Sampling bool     // temperature, top_p and top_k are legal
@@ -30,13 +31,14 @@ var efforts = []string{"low", "medium", "high", "xhigh", "max"}
 // MessagesOf returns the rules of a model by its name. The name may have a date, or the prefix of a
 // cloud provider. A Claude model that is not in the table is taken for a new one, except that it
 // gets the sampling parameters of the request until it refuses them. Any other name is taken for a
-// model of a compatible server, with the rules of the first models that think.
+// model of a compatible server, with the rules of the first models that think, except that it may
+// think by default.
 func MessagesOf(id string) MessagesSpec {
 	name := strings.ToLower(id)
 	if at := strings.LastIndex(name, "claude-"); at >= 0 {
 		name = name[at+len("claude-"):]
 	} else {
-		return MessagesSpec{ID: id, Enabled: true, Disabled: true, Sampling: true, Prefill: true}
+		return MessagesSpec{ID: id, Enabled: true, Disabled: true, Default: true, Sampling: true, Prefill: true}
 	}
 	for _, known := range messagesTable {
 		if rest, ok := strings.CutPrefix(name, known.ID); ok && (rest == "" || strings.IndexByte("-@:", rest[0]) >= 0 && !isMinor(rest[1:])) {
@@ -44,7 +46,7 @@ func MessagesOf(id string) MessagesSpec {
 			return known
 		}
 	}
-	return MessagesSpec{ID: id, Adaptive: true, Disabled: true, Efforts: efforts, Omits: true, Sampling: true}
+	return MessagesSpec{ID: id, Adaptive: true, Disabled: true, Default: true, Efforts: efforts, Omits: true, Sampling: true}
 }
 
 // isMinor reports whether the rest of a name is a minor version and not a date.
@@ -71,10 +73,13 @@ var messagesTable = func() (list []MessagesSpec) {
 			list = append(list, spec)
 		}
 	}
-	always := messagesNewest
+	unasked := messagesNewest
+	unasked.Default = true
+	always := unasked
 	always.Disabled = false
 	add(always, "fable-5", "mythos-5")
-	add(messagesNewest, "opus-5", "sonnet-5", "opus-4-8", "opus-4-7")
+	add(unasked, "opus-5", "sonnet-5")
+	add(messagesNewest, "opus-4-8", "opus-4-7")
 	add(messagesMiddle, "opus-4-6", "sonnet-4-6")
 	add(messagesOldest, "opus-4-5", "sonnet-4-5", "haiku-4-5", "sonnet-4", "3-7-sonnet")
 	opus := messagesOldest
@@ -97,6 +102,7 @@ func (m MessagesSpec) With(output int64, types, levels []string) MessagesSpec {
 	if types != nil {
 		m.Adaptive, m.Enabled = slices.Contains(types, "adaptive"), slices.Contains(types, "enabled")
 		m.Disabled = slices.Contains(types, "disabled")
+		m.Default = m.Thinks() && (m.Default || !m.Disabled)
 		m.Sampling = m.Enabled || !m.Thinks()
 		m.Prefill = m.Prefill && !m.Adaptive
 		m.Omits = m.Omits || m.Thinks() && !m.Enabled

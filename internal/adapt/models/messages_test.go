@@ -17,7 +17,7 @@ func TestMessagesRulesAreTheSimulators(t *testing.T) {
 	for _, want := range list {
 		got := models.MessagesOf(want.ID)
 		if got.Output != int64(want.MaxOutput) || got.Adaptive != want.Adaptive || got.Enabled != want.Enabled ||
-			got.Disabled != (want.Disabled != "no") || got.Sampling != want.Sampling || got.Prefill != want.Prefill || got.Omits != want.Omitted {
+			got.Disabled != (want.Disabled != "no") || got.Default != want.On || got.Sampling != want.Sampling || got.Prefill != want.Prefill || got.Omits != want.Omitted {
 			t.Errorf("%s: got %+v, want %+v", want.ID, got, want)
 		}
 		if got.Adaptive && fmt.Sprint(got.Efforts) != fmt.Sprint(want.Efforts) {
@@ -45,7 +45,7 @@ func TestMessagesOfKnowsNamesOfClouds(t *testing.T) {
 
 func TestListsOverruleTheTable(t *testing.T) {
 	m := models.MessagesOf("claude-opus-5-5").With(200_000, []string{"adaptive", "disabled"}, []string{"max", "high"})
-	if m.Output != 200_000 || m.Sampling || m.Enabled || !m.Adaptive || fmt.Sprint(m.Efforts) != "[high max]" {
+	if !m.Default || m.Output != 200_000 || m.Sampling || m.Enabled || !m.Adaptive || fmt.Sprint(m.Efforts) != "[high max]" {
 		t.Errorf("%+v", m)
 	}
 	if m := models.MessagesOf("claude-opus-4-6").With(0, nil, nil); m.Output != 128_000 || !m.Sampling || !m.Enabled || len(m.Efforts) != 4 {

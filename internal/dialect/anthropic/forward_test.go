@@ -51,7 +51,7 @@ func TestRewriteThinkingKeepsAllOtherBytes(t *testing.T) {
 		`{"messages":null}`: ``,
 		`{"messages":[1,{"content":[2,{"content":3}]}]}`: ``,
 	} {
-		edits, change := RewriteThinking(nil, []byte(body), memory{})
+		edits, change := RewriteThinking(nil, []byte(body), memory{}, false)
 		got := rawjson.Splice([]byte(body), edits...)
 		if change.Dropped != (want != "") || change.Lost || want == "" && string(got) != body || want != "" && string(got) != want {
 			t.Errorf("%s\nbecame %+v %s", body, change, got)
@@ -59,11 +59,14 @@ func TestRewriteThinkingKeepsAllOtherBytes(t *testing.T) {
 	}
 }
 
-// A tool loop whose messages have lost their thinking gets it back if thinking is on. One that
-// another provider began has none.
+// A tool loop whose messages have lost their thinking gets it back if thinking is on, by the request
+// or by the model's default. One that another provider began has none.
 func TestRewriteThinkingRestoresALoop(t *testing.T) {
 	loop := func(mode, calls, rest string) string {
 		return `{"messages":[{"role":"user","content":"hi"},` + calls + `{"role":"user","content":[{"type":"tool_result","tool_use_id":"c"}]}` + rest + `],"thinking":{"type":"` + mode + `"}}`
+	}
+	unsaid := func(model, calls string) string {
+		return `{"model":"` + model + `","messages":[{"role":"user","content":"hi"},` + calls + `{"role":"user","content":[{"type":"tool_result","tool_use_id":"c"}]}]}`
 	}
 	call := func(id, thinking string) string {
 		return `{"role":"assistant", "content":[` + thinking + `{"type":"tool_use","id":"` + id + `"}]},`
@@ -77,6 +80,8 @@ func TestRewriteThinkingRestoresALoop(t *testing.T) {
 		loop("enabled", call("c", `{"type":"thinking","thinking":"x","signature":"G"},`), ""):                        "dropped " + loop("enabled", call("c", back), ""),
 		loop("enabled", call("c", `{"type":"thinking","thinking":"x","signature":"C"},`), ""):                        "",
 		loop("disabled", call("c", ""), ""):                                                                          "",
+		unsaid("thinks", call("c", "")):                                                                              unsaid("thinks", call("c", back)),
+		unsaid("is silent", call("c", "")):                                                                           "",
 		loop("enabled", call("c", ""), `,{"role":"user","content":"stop"}`):                                          "",
 		loop("enabled", call("unknown", ""), ""):                                                                     "",
 		loop("enabled", call("g", ""), ""):                                                                           "lost ",
@@ -84,7 +89,7 @@ func TestRewriteThinkingRestoresALoop(t *testing.T) {
 		loop("enabled", call("c", back)+result+call("g", ""), ""):                                                    "",
 		`{"thinking":{"type":"enabled"},"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c"}]}]}`: "",
 	} {
-		edits, change := RewriteThinking(nil, []byte(body), memory{})
+		edits, change := RewriteThinking(nil, []byte(body), memory{}, strings.Contains(body, `"model":"thinks"`))
 		got := rawjson.Splice([]byte(body), edits...)
 		text := string(got)
 		if text == body {

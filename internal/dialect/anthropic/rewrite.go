@@ -59,13 +59,13 @@ type ThinkingChange struct {
 // messages of the current tool loop that have lost their thinking get it back. A message that would be
 // empty is removed.
 //
-// index is as for RewriteModel.
-func RewriteThinking(index *rawjson.Document, body []byte, recall perigee.Recall) (edits []rawjson.Edit, change ThinkingChange) {
+// index is as for RewriteModel. byDefault is set if the model thinks unless the body turns that off.
+func RewriteThinking(index *rawjson.Document, body []byte, recall perigee.Recall, byDefault bool) (edits []rawjson.Edit, change ThinkingChange) {
 	messages, mode := thinkingMessages(index.Value(body))
 	drop := foreignBlocks(messages, recall)
 	change.Dropped = len(drop) > 0
 	insert := map[int][]byte{} // by the offset of a message
-	if recall != nil && (mode == "enabled" || mode == "adaptive") {
+	if recall != nil && (mode == "enabled" || mode == "adaptive" || mode == "" && byDefault) {
 		var foreign bool
 		insert, foreign = restoredThinking(messages, drop, recall)
 		change.Lost = foreign && mode == "enabled"

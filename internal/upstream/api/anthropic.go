@@ -162,7 +162,7 @@ func (a *anthropicProvider) translated(req *perigee.Request, encode func(*perige
 // ownBytes returns the client's bytes with the name of the routed model, with the thinking that this
 // name asks for, and without the thinking of other providers.
 func (a *anthropicProvider) ownBytes(req *perigee.Request) (m message, err error) {
-	edits, change := dialect.RewriteThinking(rawjson.Index(req.Index), req.Body, req.Recall)
+	edits, change := dialect.RewriteThinking(rawjson.Index(req.Index), req.Body, req.Recall, a.spec(req.Model).Default)
 	if change.Dropped {
 		m.notes = append(m.notes, perigee.OtherReasoning)
 	}
