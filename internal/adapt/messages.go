@@ -251,8 +251,8 @@ func (a *messagesAdapter) limit() {
 	switch n := gen.MaxOutputTokens; {
 	case n == nil:
 		limit := int64(usualLimit)
-		if t := gen.Thinking; t != nil && t.Budget != nil && *t.Budget > 0 && a.model.Enabled {
-			limit += *t.Budget
+		if t := gen.Thinking; t != nil && (most > 0 || t.Level == "") {
+			limit += a.budgetOf(wanted(*t))
 		}
 		if most > 0 {
 			limit = min(limit, most)
@@ -266,8 +266,9 @@ func (a *messagesAdapter) limit() {
 }
 
 // usualLimit is the limit of output tokens where the client sets none and the model has no lower
-// one. A thinking budget is added to it. The limit of the model itself may be longer than the
-// provider lets an answer take that is not streamed.
+// one. A thinking budget is added to it, the budget of a level only if the limit of the model is
+// known. The limit of the model itself may be longer than the provider lets an answer take that is
+// not streamed.
 const usualLimit = 32000
 
 // prefill drops the last message of the assistant, which the model would have to continue, if the

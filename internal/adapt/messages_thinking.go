@@ -71,7 +71,7 @@ func (a *messagesAdapter) express(want perigee.Thinking) *perigee.Thinking {
 		a.notes.Dropped("thinking")
 		return nil
 	case a.model.Enabled && want.Level == "" && want.Budget != nil && *want.Budget > 0:
-		return a.enabled(*want.Budget)
+		return a.enabled(*want.Budget, false, fmt.Sprintf("thinking budget %d to", *want.Budget))
 	case a.model.Adaptive && a.prompt.Dialect == perigee.DialectAnthropic && want.Include == nil:
 		return &perigee.Thinking{Level: a.effort(want.Level)} // effort alone turns no thinking on
 	case a.model.Adaptive:
@@ -83,9 +83,23 @@ func (a *messagesAdapter) express(want perigee.Thinking) *perigee.Thinking {
 		t.Level = a.effort(t.Level)
 		return t
 	case want.Level != "":
-		return a.enabled(budgets[slices.Index(levels, want.Level)])
+		return a.enabled(a.budgetOf(want), true, optionName(a.prompt.Dialect, "thinking level")+" "+want.Level+" to a budget of")
 	}
-	return a.enabled(usualBudget)
+	return a.enabled(usualBudget, false, "")
+}
+
+// budgetOf returns the thinking budget of a setting; 0 if it has none.
+func (a *messagesAdapter) budgetOf(want perigee.Thinking) int64 {
+	rank := slices.Index(levels, want.Level)
+	switch {
+	case !a.model.Enabled || want.Level != "" && (a.model.Adaptive || rank < 0):
+		return 0
+	case want.Level != "":
+		return budgets[rank]
+	case want.Budget != nil:
+		return max(*want.Budget, 0)
+	}
+	return 0
 }
 
 // off turns thinking off, or down to the least if the model always thinks.
@@ -122,23 +136,30 @@ func (a *messagesAdapter) effort(level string) string {
 	return nearest
 }
 
-// minBudget is the smallest thinking budget that this API takes.
-const minBudget = 1024
+const (
+	// minBudget is the smallest thinking budget that this API takes.
+	minBudget = 1024
+	// answerRoom is how many tokens a budget that has to be reduced leaves for the answer. Limits
+	// below twice that are divided in half.
+	answerRoom = 6000
+)
 
 // enabled returns thinking with a budget, below the limit of the whole answer, of which it is a
-// part.
-func (a *messagesAdapter) enabled(budget int64) *perigee.Thinking {
+// part. If roomy is set, it leaves room for the answer even where a larger budget is legal; so a
+// higher level never gets a smaller budget than a lower one. asked is the beginning of the note on
+// another budget than the given one; if it is empty, there is no note.
+func (a *messagesAdapter) enabled(budget int64, roomy bool, asked string) *perigee.Thinking {
 	limit := *a.prompt.Generation.MaxOutputTokens
-	fitting := max(budget, minBudget)
-	if fitting >= limit {
-		fitting = max(limit/2, minBudget)
+	fitting, most := max(budget, minBudget), max(limit/2, limit-answerRoom, minBudget)
+	if fitting >= limit || roomy && fitting > most {
+		fitting = most
 	}
 	if fitting >= limit {
 		a.notes.Dropped(fmt.Sprintf("thinking, which takes at least %d tokens of an answer that may have %d", minBudget, limit))
 		return nil
 	}
-	if fitting != budget && a.prompt.Generation.Thinking.Budget != nil && *a.prompt.Generation.Thinking.Budget > 0 {
-		a.notes.Mapped(fmt.Sprintf("thinking budget %d to %d", budget, fitting))
+	if fitting != budget && asked != "" {
+		a.notes.Mapped(fmt.Sprintf("%s %d", asked, fitting))
 	}
 	return &perigee.Thinking{Include: new(true), Budget: &fitting}
 }
