@@ -29,7 +29,7 @@ const anthropicVersion = "2023-06-01"
 
 // Anthropic returns the provider of the Messages API, at Anthropic or at a compatible server.
 func Anthropic(u config.Upstream) *Provider {
-	a := &anthropicProvider{cache: u.Cache != "off", schemas: schema.NewCache(schema.CacheBytes)}
+	a := &anthropicProvider{cache: u.Cache != "off" && !configures(u, "cache_control"), limit: limitOf(u), schemas: schema.NewCache(schema.CacheBytes)}
 	w := &Wire{
 		dialect: perigee.DialectAnthropic,
 		raw:     true,
@@ -92,6 +92,7 @@ const (
 // An anthropicProvider has the settings of one upstream, and the rules of its models.
 type anthropicProvider struct {
 	cache   bool // add a mark for the prompt cache to translated requests
+	limit   limitRule
 	schemas *schema.Cache
 
 	mu    sync.Mutex
@@ -150,13 +151,64 @@ func (a *anthropicProvider) translated(req *perigee.Request, encode func(*perige
 	}
 	// A client of this dialect sets the marks of the cache itself.
 	cache := a.cache && req.Dialect != perigee.DialectAnthropic
-	prompt, undo, notes := adapt.ForAnthropic(prompt, a.spec(req.Model), cache, a.schemas)
+	spec, own := a.spec(req.Model), prompt.Generation.MaxOutputTokens
+	prompt, undo, notes := adapt.ForAnthropic(a.limit.apply(prompt, spec.Output), spec, cache, a.schemas)
+	switch {
+	case a.limit.drop && own == nil:
+		prompt.Generation.MaxOutputTokens = nil
+		notes = slices.DeleteFunc(notes, func(n perigee.Note) bool {
+			return n.Action == perigee.NoteAdded && strings.HasPrefix(n.Subject, "max_tokens ")
+		})
+	case a.limit.always && own != nil && *own != a.limit.tokens:
+		notes = append(notes, perigee.Note{Action: perigee.NoteMapped, Subject: "max_tokens: as the configuration sets it"})
+	}
 	if err := req.RefuseIfStrict(notes); err != nil {
 		return m, err
 	}
 	m = encode(prompt)
 	m.undo, m.notes = undo, notes
 	return m, nil
+}
+
+// A limitRule is the configured limit of output tokens. It is applied before the thinking budget is
+// chosen, which has to be below the limit.
+type limitRule struct {
+	tokens int64 // 0 if the configuration sets none
+	always bool  // in place of the client's own limit, too
+	drop   bool  // requests have none
+}
+
+func limitOf(u config.Upstream) (r limitRule) {
+	value, always := u.Set["max_tokens"]
+	if !always {
+		value = u.Default["max_tokens"]
+	}
+	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n > 0 {
+		r = limitRule{tokens: n, always: always}
+	}
+	r.drop = slices.Contains(u.Drop, "max_tokens")
+	return r
+}
+
+// apply returns the prompt with the configured limit, or with most if it is lower: the limit of the
+// model, or 0 if that is unknown.
+func (r limitRule) apply(p *perigee.Prompt, most int64) *perigee.Prompt {
+	if r.tokens == 0 || p.Generation.MaxOutputTokens != nil && !r.always {
+		return p
+	}
+	limit := r.tokens
+	if most > 0 {
+		limit = min(limit, most)
+	}
+	e := p.Edit()
+	e.Generation.MaxOutputTokens = &limit
+	return e.Prompt
+}
+
+// configures reports whether the configuration sets or drops a member itself, which perigee then
+// does not add.
+func configures(u config.Upstream, member string) bool {
+	return u.Set[member] != "" || u.Default[member] != "" || slices.Contains(u.Drop, member)
 }
 
 // ownBytes returns the client's bytes with the name of the routed model, with the thinking that this
