@@ -1,6 +1,10 @@
 package openai
 
-import "perigee"
+import (
+	"strings"
+
+	"perigee"
+)
 
 // Withheld returns the provider's reason for an answer that it withheld, as a sentence for clients
 // that display a refusal. f may be nil.
@@ -14,5 +18,11 @@ func Withheld(f *perigee.Finish) string {
 			text += ": " + why
 		}
 	}
-	return text + "."
+	return strings.TrimSuffix(text, ".") + "."
+}
+
+// IsExplained reports whether there is an explanation of the provider why it withheld an answer, or
+// the rest of one. f may be nil.
+func IsExplained(f *perigee.Finish) bool {
+	return f != nil && f.Kind == perigee.FinishFiltered && f.Message != ""
 }

@@ -110,9 +110,11 @@ func writeUsage(w *rawjson.Writer, u perigee.Usage) {
 	w.Members(`"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0`).EndObject().EndObject()
 }
 
-// refusal returns why the answer was withheld, or "" if it was not.
+// refusal returns why the answer was withheld, or "" if it was not. After content it returns only
+// an explanation of the provider's own: the finish reason is enough otherwise.
 func (c *choice) refusal() string {
-	if c.hasContent || c.finish.Kind != perigee.FinishFiltered && c.finish.Kind != perigee.FinishUnexplained {
+	withheld := c.finish.Kind == perigee.FinishFiltered || c.finish.Kind == perigee.FinishUnexplained
+	if !openai.IsExplained(&c.finish) && (c.hasContent || !withheld) {
 		return ""
 	}
 	return openai.Withheld(&c.finish)

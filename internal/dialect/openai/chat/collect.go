@@ -91,7 +91,7 @@ func (w *Collector) Bytes() []byte {
 func (w *Collector) message(out *rawjson.Writer, c *choice) {
 	out.Key("message").Object().Members(`"role":"assistant"`).Key("content")
 	refusal := c.refusal()
-	if c.text.Len() == 0 && len(c.calls) > 0 || refusal != "" {
+	if c.text.Len() == 0 && (len(c.calls) > 0 || refusal != "") {
 		out.Null()
 	} else {
 		out.Text(&c.text)

@@ -163,7 +163,7 @@ func (s *Stream) itemStatus() status {
 	return statusCompleted
 }
 
-// addRefusal emits the reason why there is no answer as a refusal.
+// addRefusal emits the reason why there is no answer, or no more of it, as a refusal.
 func (s *Stream) addRefusal(why string) {
 	s.markAnswer()
 	s.id = s.newID("msg")

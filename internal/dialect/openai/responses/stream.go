@@ -237,7 +237,7 @@ func (s *Stream) End(dst []byte) []byte {
 	s.start()
 	s.answer.finish(s.finish, s.calls, s.items)
 	s.closeItem()
-	if s.answer.incomplete == contentFilter && !s.answering {
+	if s.answer.incomplete == contentFilter && !s.answering || openai.IsExplained(s.finish) {
 		s.addRefusal(openai.Withheld(s.finish))
 	}
 	if s.quiet {
