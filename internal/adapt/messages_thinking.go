@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 )
 
 // singleSignature returns a signature as this API has it. Behind Google's gateway the same
@@ -41,6 +42,25 @@ func (a *messagesAdapter) thinking() {
 	if t := gen.Thinking; t != nil && (t.Budget == nil && t.Include != nil || thinks(t)) {
 		a.display(t, want.Include)
 	}
+}
+
+// MessagesThinking returns the thinking that the name of a model asks for, in the form that the model
+// takes, and notes. The request is otherwise sent as its client wrote it: an open round of tools in
+// it may get its thinking back.
+func MessagesThinking(p *perigee.Prompt, model models.MessagesSpec) (*perigee.Thinking, []perigee.Note) {
+	a := &messagesAdapter{model: model, adapter: adapter{prompt: *p}}
+	gen := &a.prompt.Generation
+	a.prompt.Contents = nil
+	if gen.MaxOutputTokens == nil { // the provider refuses that
+		gen.MaxOutputTokens = new(int64(usualLimit))
+	}
+	if t := gen.Thinking; t != nil {
+		shown := *t
+		shown.Include = new(true) // a level alone is an effort, which turns no thinking on
+		gen.Thinking = &shown
+	}
+	a.thinking()
+	return gen.Thinking, a.notes.List()
 }
 
 // wanted returns a setting with levels that are numbers as budgets.

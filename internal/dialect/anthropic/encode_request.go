@@ -164,16 +164,7 @@ func (w *requestWriter) cache(mark *perigee.CacheMark) {
 // it, and a negative one, or none while thoughts are to be included, leaves it to the model. The
 // other members of the setting are members of this one.
 func (w *requestWriter) thinking(t *perigee.Thinking) {
-	kind := ""
-	switch {
-	case t == nil:
-	case t.Budget != nil && *t.Budget == 0:
-		kind = "disabled"
-	case t.Budget != nil && *t.Budget > 0:
-		kind = "enabled"
-	case t.Budget != nil, t.Include != nil && *t.Include:
-		kind = "adaptive"
-	}
+	kind := thinkingType(t)
 	if kind == "" {
 		return
 	}
@@ -185,6 +176,20 @@ func (w *requestWriter) thinking(t *perigee.Thinking) {
 		w.AnyKey(f.Name).Raw(f.Value)
 	}
 	w.EndObject()
+}
+
+// thinkingType returns the type of a setting, or "" for the default of the model.
+func thinkingType(t *perigee.Thinking) string {
+	switch {
+	case t == nil:
+	case t.Budget != nil && *t.Budget == 0:
+		return "disabled"
+	case t.Budget != nil && *t.Budget > 0:
+		return "enabled"
+	case t.Budget != nil, t.Include != nil && *t.Include:
+		return "adaptive"
+	}
+	return ""
 }
 
 // output writes the effort and the format of the answer.

@@ -2,7 +2,9 @@ package anthropic
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"perigee"
@@ -32,19 +34,26 @@ func RewriteModel(index *rawjson.Document, body []byte, model string) []rawjson.
 	return []rawjson.Edit{{Start: start + 1, End: start + 1, New: member[:len(member)-1]}}
 }
 
-// EncodeThinking returns the values of the members thinking and output_config.effort, or nil for a
-// member that is left out.
-func EncodeThinking(t *perigee.Thinking) (thinking, effort []byte) {
-	w := requestWriter{}
-	w.Object()
-	w.thinking(t)
-	if start, end, ok := rawjson.Find(w.EndObject().Buf, "thinking"); ok {
-		thinking = w.Buf[start:end]
-	}
+// ThinkingMembers returns the members about how much to think, by their paths. The value of a member
+// that must not be there is nil. How thinking is shown stays as the body has it.
+func ThinkingMembers(t *perigee.Thinking) map[string]json.RawMessage {
+	members := map[string]json.RawMessage{"output_config.effort": nil}
 	if t != nil && t.Level != "" {
-		effort = rawjson.AppendString(nil, t.Level)
+		members["output_config.effort"] = rawjson.AppendString(nil, t.Level)
 	}
-	return thinking, effort
+	kind := thinkingType(t)
+	if kind == "" {
+		members["thinking"] = nil
+		return members
+	}
+	members["thinking.type"], members["thinking.budget_tokens"] = rawjson.AppendString(nil, kind), nil
+	switch kind {
+	case "enabled":
+		members["thinking.budget_tokens"] = strconv.AppendInt(nil, *t.Budget, 10)
+	case "disabled":
+		members["thinking.display"] = nil
+	}
+	return members
 }
 
 // A ThinkingChange is what RewriteThinking has changed, or could not.

@@ -214,11 +214,18 @@ func configures(u config.Upstream, member string) bool {
 // ownBytes returns the client's bytes with the name of the routed model, with the thinking that this
 // name asks for, and without the thinking of other providers.
 func (a *anthropicProvider) ownBytes(req *perigee.Request) (m message, err error) {
-	edits, change := dialect.RewriteThinking(rawjson.Index(req.Index), req.Body, req.Recall, a.spec(req.Model).Default)
+	body, index := req.Body, rawjson.Index(req.Index)
+	if req.Thinking != nil {
+		if body, m.notes, err = a.withThinking(req); err != nil {
+			return m, err
+		}
+		index = nil
+	}
+	edits, change := dialect.RewriteThinking(index, body, req.Recall, a.spec(req.Model).Default)
 	if change.Dropped {
 		m.notes = append(m.notes, perigee.OtherReasoning)
 	}
-	if change.Lost && req.Thinking == nil {
+	if change.Lost {
 		m.notes = append(m.notes, perigee.Note{Action: perigee.NoteDropped, Subject: lostThoughts})
 		m.edits = (&Members{Drop: []string{"thinking"}}).changes(false)
 		m.edits[0].quiet = true
@@ -226,16 +233,7 @@ func (a *anthropicProvider) ownBytes(req *perigee.Request) (m message, err error
 	if err := req.RefuseIfStrict(m.notes); err != nil {
 		return m, err
 	}
-	if req.Thinking == nil {
-		name := dialect.RewriteModel(rawjson.Index(req.Index), req.Body, req.Model)
-		m.body, m.rewrites = [][]byte{req.Body}, inOrder(edits, name)
-		return m, nil
-	}
-	body, err := a.withThinking(req, rawjson.Splice(req.Body, edits...))
-	if err != nil {
-		return m, err
-	}
-	m.body, m.rewrites = [][]byte{body}, dialect.RewriteModel(nil, body, req.Model)
+	m.body, m.rewrites = [][]byte{body}, inOrder(edits, dialect.RewriteModel(index, body, req.Model))
 	return m, nil
 }
 
@@ -246,28 +244,24 @@ func inOrder(a, b []rawjson.Edit) []rawjson.Edit {
 	return list
 }
 
-// withThinking returns the body with the thinking that the name of the model asks for.
-func (a *anthropicProvider) withThinking(req *perigee.Request, body []byte) ([]byte, error) {
+// withThinking returns the body with the thinking that the name of the model asks for, and notes.
+func (a *anthropicProvider) withThinking(req *perigee.Request) ([]byte, []perigee.Note, error) {
 	prompt, err := req.Prompt()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	fitted, _, _ := adapt.ForAnthropic(prompt, a.spec(req.Model), false, a.schemas)
-	var set Members
-	set.Drop = []string{"thinking", "output_config.effort"}
-	if thinking, effort := dialect.EncodeThinking(fitted.Generation.Thinking); thinking != nil || effort != nil {
-		set.Drop, set.Set = nil, map[string]json.RawMessage{}
-		for name, value := range map[string]json.RawMessage{"thinking": thinking, "output_config.effort": effort} {
-			if value == nil {
-				set.Drop = append(set.Drop, name)
-			} else {
-				set.Set[name] = value
-			}
+	thinking, notes := adapt.MessagesThinking(prompt, a.spec(req.Model))
+	set := Members{Set: map[string]json.RawMessage{}}
+	for path, value := range dialect.ThinkingMembers(thinking) {
+		if value == nil {
+			set.Drop = append(set.Drop, path)
+		} else {
+			set.Set[path] = value
 		}
 	}
-	e := memberEditor{body: body}
-	e.object(rawjson.NewCursor(body), set.changes(false))
-	return rawjson.Splice(body, e.edits...), nil
+	e := memberEditor{body: req.Body}
+	e.object(rawjson.Index(req.Index).Value(req.Body), set.changes(false))
+	return rawjson.Splice(req.Body, e.edits...), notes, nil
 }
 
 // repair encodes a translated request anew that the provider refused for a rule of the model that was
