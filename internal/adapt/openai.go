@@ -379,12 +379,16 @@ func (a *openAI) level(want perigee.Thinking, have []string) *perigee.Thinking {
 		a.notes.Dropped("thinking." + clip(f.Name))
 	}
 	want.Extra, want.Level = nil, strings.ToLower(want.Level)
-	if b := want.Budget; b != nil && *b < 0 {
+	open := want.Budget != nil && *want.Budget < 0
+	if open {
 		want.Budget = nil // the model decides, as without a level
 	}
 	if len(have) == 0 {
+		shown := want.Include != nil && *want.Include
 		if want.Level != "" && want.Level != "none" || want.Budget != nil && *want.Budget > 0 {
 			a.notes.Dropped(a.name("thinking level"))
+		} else if a.server.Fixed != nil && !a.server.Fixed(a.model) && (shown || open) {
+			a.notes.Dropped("thinking") // other models without levels may think nevertheless
 		}
 		return nil
 	}
