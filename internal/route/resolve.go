@@ -179,8 +179,8 @@ func (r *Router) hasModel(id string) bool {
 }
 
 // request returns the request for the resolved model. The thinking suffix of the name overrides the
-// amount of thinking in the body, with a note if the two differ; the suffix of the fallback's name
-// applies only if the body has none. Whether the answer includes thinking still depends on the body
+// amount of thinking in the body, with a note if the two differ; the suffix of the fallback's name,
+// and -thinking, apply only if the body has none. Whether the answer includes thinking still depends on the body
 // alone.
 func (f *resolution) request(req *perigee.Request) (*perigee.Request, *perigee.Note, error) {
 	asked := req.Model
@@ -195,8 +195,10 @@ func (f *resolution) request(req *perigee.Request) (*perigee.Request, *perigee.N
 	var note *perigee.Note
 	own := prompt.Generation.Thinking
 	switch hasOwn := own != nil && (own.Budget != nil || own.Level != ""); {
-	case hasOwn && f.fallback:
+	case hasOwn && (f.fallback || f.thinksByDefault()):
 		return req, nil, nil
+	case f.thinksByDefault():
+		note = &perigee.Note{Action: perigee.NoteAdded, Subject: "thinking"}
 	case hasOwn && !sameThinking(own, f.thinking):
 		note = &perigee.Note{Action: perigee.NoteMapped, Subject: "thinking: as the name " + asked + " says"}
 		if err := req.RefuseIfStrict([]perigee.Note{*note}); err != nil {
@@ -207,6 +209,9 @@ func (f *resolution) request(req *perigee.Request) (*perigee.Request, *perigee.N
 	return req, note, err
 }
 
+// thinksByDefault reports whether the name ends in -thinking.
+func (f *resolution) thinksByDefault() bool { return f.thinking != nil && f.thinking.Include != nil }
+
 // sameThinking reports whether both request the same thinking.
 func sameThinking(a, b *perigee.Thinking) bool {
 	if a.Budget == nil || b.Budget == nil {
@@ -215,7 +220,8 @@ func sameThinking(a, b *perigee.Thinking) bool {
 	return *a.Budget == *b.Budget && strings.EqualFold(a.Level, b.Level)
 }
 
-// replacements returns the models to try, in order, if no upstream has the model: its successors
+// replacements returns the models to try, in order, if no upstream has the model: the one that its
+// name asks to think, its successors
 // and its names at other providers, if an upstream lists them or no list is available, and then the
 // fallback. There are none for a model that an upstream lists, because then something else was not
 // found. Models that the client's key does not allow are left out. If the name has an upstream, only
@@ -225,6 +231,9 @@ func (r *Router) replacements(ctx context.Context, found resolution, origin *per
 	return func(yield func(resolution) bool) {
 		model := found.model
 		spec, _ := models.Lookup(model)
+		if next, ok := r.withThinking(ctx, &found); ok && origin.Allows(next.model) && !yield(next) {
+			return
+		}
 		if spec.Instead == "" && (r.opts.Fallback == "" || found.upstream != "") {
 			return
 		}
@@ -252,6 +261,19 @@ func (r *Router) replacements(ctx context.Context, found resolution, origin *per
 			yield(next)
 		}
 	}
+}
+
+// withThinking returns the model that a name of the form MODEL-thinking asks to think, if an upstream
+// lists that one and none lists the whole name.
+func (r *Router) withThinking(ctx context.Context, found *resolution) (next resolution, ok bool) {
+	base, thinking := models.Split(found.model, func(name string) bool { return name != found.model })
+	if thinking == nil || thinking.Include == nil || r.leftOut(found) {
+		return next, false
+	}
+	known := r.known(ctx, found.upstream)
+	next = r.instead(*found, base)
+	next.thinking = thinking
+	return next, slices.Contains(known, base) && !slices.Contains(known, found.model)
 }
 
 // instead returns the resolution for a model that answers for another one.

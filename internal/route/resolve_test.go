@@ -80,6 +80,10 @@ func TestNamesThatSayHowToThink(t *testing.T) {
 		{"gemini-3-flash(high)", own, "gemini-3-flash level=high include=true verbatim"},
 		{"gemini-3-flash(512)", own, "gemini-3-flash budget=512 include=true verbatim"},
 		{"gemini-3-flash-low", nil, "gemini-3-flash level=low verbatim"},
+		{"gemini-3-flash-thinking", nil, "gemini-3-flash budget=-1 verbatim"},
+		{"gemini-3-flash-thinking", &perigee.Thinking{Include: new(true)}, "gemini-3-flash budget=-1 include=true verbatim"},
+		{"gemini-3-flash-thinking", own, "gemini-3-flash budget=7 level=low include=true verbatim"},
+		{"best-thinking", nil, "gemini-3-flash budget=-1 verbatim"},
 		{"gemini-3.1-pro-low", nil, "gemini-3.1-pro-low verbatim"},
 		{"best", nil, "gemini-3-flash level=high verbatim"},
 		{"best(low)", nil, "gemini-3-flash level=low verbatim"},
@@ -105,14 +109,18 @@ func TestAliasesInACircleEnd(t *testing.T) {
 
 // A dash may be part of a name that only the provider knows, once it was asked for its list.
 func TestListedNamesAreNotSplit(t *testing.T) {
-	l := &listener{has: []string{"mine", "mine-high"}}
-	l.models = []string{"mine", "mine-high"}
+	l := &listener{has: []string{"mine", "mine-high", "other-thinking"}}
+	l.models = []string{"mine", "mine-high", "other", "other-thinking"}
 	r := router(t, Options{Targets: []Target{{"a", l}}})
 	if _, err := r.Models(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = say(t, r, "mine-high", nil), say(t, r, "mine-low", nil)
-	if want := []string{"mine-high verbatim", "mine level=low verbatim"}; !slices.Equal(l.heard, want) {
+	for _, name := range []string{"mine-high", "mine-low", "mine-thinking", "other-thinking"} {
+		if err := say(t, r, name, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if want := []string{"mine-high verbatim", "mine level=low verbatim", "mine budget=-1 verbatim", "other-thinking verbatim"}; !slices.Equal(l.heard, want) {
 		t.Errorf("heard %q, want %q", l.heard, want)
 	}
 }

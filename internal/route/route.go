@@ -138,16 +138,20 @@ type call struct {
 func (c *call) replace(ctx context.Context, found *resolution, failed *failures) (over bool) {
 	r := c.router
 	for next := range r.replacements(ctx, *found, &c.req.Origin) {
-		note := perigee.Note{Action: perigee.NoteMapped, Subject: "model " + found.model + " to " + next.model}
-		if c.req.RefuseIfStrict([]perigee.Note{note}) != nil {
+		note := &perigee.Note{Action: perigee.NoteMapped, Subject: "model " + found.model + " to " + next.model}
+		same := next.thinksByDefault() && !next.fallback // it is the model of the name
+		if !same && c.req.RefuseIfStrict([]perigee.Note{*note}) != nil {
 			return false // the model really was not found
 		}
-		replaced, _, err := next.request(c.req)
+		replaced, added, err := next.request(c.req)
 		if err != nil {
 			c.yield(perigee.Event{}, err)
 			return true
 		}
-		again, done := (&call{r, replaced, &note, c.yield}).try(ctx, next.targets, *failed)
+		if same {
+			note = added
+		}
+		again, done := (&call{r, replaced, note, c.yield}).try(ctx, next.targets, *failed)
 		if done {
 			r.absents.add(found.key(), r.opts.Now())
 			return true

@@ -8,9 +8,12 @@ import (
 )
 
 // Split separates a thinking suffix from the name of a model: gemini-3-flash(high),
-// gemini-2.5-pro(8192), …(none), …(auto) always, and gemini-3-flash-high only where that is not
-// itself a model while gemini-3-flash is. A name without such a suffix is returned unchanged, with
-// nil. known is called only for names that could have the short form.
+// gemini-2.5-pro(8192), …(none), …(auto) always, and gemini-3-flash-high and gemini-3-flash-thinking
+// only where that is not itself a model while gemini-3-flash is. A name without such a suffix is
+// returned unchanged, with nil. known is called only for names that could have the short form.
+//
+// Include is set for -thinking alone, which asks for the model's default: a request that sets how
+// much to think takes precedence.
 func Split(name string, known func(string) bool) (base string, thinking *perigee.Thinking) {
 	if inner, ok := strings.CutSuffix(name, ")"); ok {
 		open := strings.LastIndexByte(inner, '(')
@@ -30,6 +33,10 @@ func Split(name string, known func(string) bool) (base string, thinking *perigee
 	case "minimal", "low", "medium", "high":
 		if base := name[:dash]; !known(name) && known(base) {
 			return base, &perigee.Thinking{Level: level}
+		}
+	case "thinking":
+		if base := name[:dash]; !known(name) && known(base) {
+			return base, &perigee.Thinking{Include: new(true), Budget: new(int64(-1))}
 		}
 	}
 	return name, nil

@@ -353,7 +353,7 @@ func fitThinking(req *perigee.Request, server *adapt.Server) (t *perigee.Thinkin
 	}
 	fitted, _, notes := adapt.ForOpenAI(prompt, server, req.Model, nil)
 	for _, n := range notes {
-		if strings.Contains(n.Subject, "effort") || strings.HasPrefix(n.Subject, "thinking ") {
+		if strings.Contains(n.Subject, "effort") || strings.HasPrefix(n.Subject, "thinking ") || n.Subject == "thinking" {
 			list = append(list, n)
 		}
 	}
