@@ -185,7 +185,7 @@ func writeUsage(w *rawjson.Writer, u *perigee.Usage) {
 		return
 	}
 	w.Object().Key("input_tokens").Int(u.Input)
-	w.Key("input_tokens_details").Object().Key("cached_tokens").Int(u.Cached).Members(`"cache_write_tokens":0`).EndObject()
+	w.Key("input_tokens_details").Object().Key("cached_tokens").Int(u.Cached).Key("cache_write_tokens").Int(u.Written).EndObject()
 	w.Key("output_tokens").Int(u.Output).Key("output_tokens_details").Object().Key("reasoning_tokens").Int(u.Thinking).EndObject()
 	w.Key("total_tokens").Int(u.Total()).EndObject()
 }
