@@ -74,7 +74,9 @@ func (x *exchange) pass(ev perigee.Event, err error) bool {
 // ask sends a message and emits the answer. A nil error also means that the client has left.
 func (x *exchange) ask(ctx context.Context, m *message) error {
 	req := x.req
-	req.Log.Note(m.notes...)
+	for _, n := range m.notes {
+		req.Log.NoteOnce(n) // the decoder of the request may have it, too
+	}
 	body := wire.NewBody(m.body...).ShowTo(req.Log).In(cmp.Or(m.memory, req.Buffer))
 	body.ReleaseWith(req, m.release)
 	defer body.Wait()

@@ -130,6 +130,12 @@ func (d *decoder) messageField(i int, name string, m *message) {
 		if text := d.c.Inside(); text != "" {
 			m.reasoning = text
 		}
+	case "reasoning_details": // of the router of several vendors' models, which alone reads them
+		if d.c.Kind() == rawjson.Array {
+			for range d.c.Array() {
+				d.notes.Dropped(perigee.OtherReasoning.Subject)
+			}
+		}
 	case "extra_content":
 		m.signatures = d.signatures("messages[].")
 	case "refusal":
