@@ -398,6 +398,9 @@ func (a *openAI) level(want perigee.Thinking, have []string) *perigee.Thinking {
 			want.Level = budgetToLevel(*b, levels)
 		}
 	}
+	if open && want.Level == "" && a.server.Fixed != nil && slices.Contains(have, "none") {
+		want.Level = "medium" // models of OpenAI that take none do not think without a level
+	}
 	if want.Level != "none" {
 		// Thinking is not turned off for want of a level.
 		have = slices.DeleteFunc(slices.Clone(have), func(level string) bool { return level == "none" })
