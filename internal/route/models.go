@@ -97,9 +97,10 @@ func (l modelList) lacks(model string) bool {
 }
 
 // Models lists each model once, from the upstream that would answer first, the aliases, and each
-// model of several upstreams as UPSTREAM/MODEL for each of them. It fails only if no upstream can be
-// asked: an empty list would mean that there are no models. An upstream that could not be asked is
-// logged, unless the last list of it failed in the same way.
+// model of several upstreams as UPSTREAM/MODEL for each of them. A model with a name that means a
+// model of another upstream is listed only as UPSTREAM/MODEL. Models fails only if no upstream can
+// be asked: an empty list would mean that there are no models. An upstream that could not be asked
+// is logged, unless the last list of it failed in the same way.
 func (r *Router) Models(ctx context.Context) ([]perigee.Model, error) {
 	list, failed, err := r.ModelsOf(ctx, "")
 	for _, f := range failed {
@@ -195,25 +196,27 @@ func (r *Router) modelsOf(ctx context.Context, upstream string, limit time.Durat
 	if len(failed) > 0 && len(failed) == len(targets) && len(all) == 0 {
 		return nil, failed, failed[0].Err
 	}
-	aliased := r.aliases(all)
-	replaced := map[string]bool{}
+	aliased := r.aliases(have)
+	hidden := map[string]bool{}
 	for _, m := range aliased {
-		replaced[m.ID] = true
+		hidden[m.ID] = true
 	}
-	hidden := func(m perigee.Model) bool { return replaced[m.ID] }
-	var shared []perigee.Model
+	var long []perigee.Model
 	for _, m := range all {
-		if same := have[m.ID]; len(same) > 1 {
-			shared = append(shared, same...)
+		taken := r.isLong(m.ID)
+		if same := have[m.ID]; len(same) > 1 || taken {
+			long = append(long, same...)
 		}
+		hidden[m.ID] = hidden[m.ID] || taken
 	}
-	for i := range shared {
-		m := &shared[i]
+	for i := range long {
+		m := &long[i]
 		if m.ID = m.Upstream + "/" + m.ID; m.DisplayName != "" {
 			m.DisplayName += " (" + m.Upstream + ")"
 		}
 	}
-	return slices.Concat(slices.DeleteFunc(all, hidden), aliased, shared), failed, nil
+	all = slices.DeleteFunc(all, func(m perigee.Model) bool { return hidden[m.ID] })
+	return slices.Concat(all, aliased, long), failed, nil
 }
 
 // describe completes a provider's description of a model from the table of models. The provider's
@@ -239,12 +242,13 @@ func (r *Router) serves(upstream, model string) bool {
 }
 
 // aliases returns the models under their aliases, sorted by name: the exact aliases, and models of
-// the list that an alias replaces with another one. Patterns are not names.
-func (r *Router) aliases(list []perigee.Model) []perigee.Model {
+// the lists that an alias replaces with another one. Patterns are not names. have are the models by
+// name, of each upstream.
+func (r *Router) aliases(have map[string][]perigee.Model) []perigee.Model {
 	var aliased []perigee.Model
-	known, candidates := map[string]*perigee.Model{}, map[string]bool{}
-	for i := range list {
-		known[list[i].ID], candidates[list[i].ID] = &list[i], true
+	candidates := map[string]bool{}
+	for name := range have {
+		candidates[name] = !r.isLong(name)
 	}
 	for alias := range r.opts.Aliases {
 		candidates[alias] = !match.IsPattern(alias)
@@ -254,8 +258,10 @@ func (r *Router) aliases(list []perigee.Model) []perigee.Model {
 		if err != nil || !isName || found.model == alias {
 			continue
 		}
-		if answers := known[found.model]; answers != nil {
-			m := *answers
+		same := have[found.model]
+		answers := slices.IndexFunc(same, func(m perigee.Model) bool { return found.upstream == "" || m.Upstream == found.upstream })
+		if answers >= 0 {
+			m := same[answers]
 			m.ID, m.AliasOf = alias, found.model
 			m.DisplayName = alias + " (" + found.model + ")"
 			aliased = append(aliased, m)
@@ -398,8 +404,8 @@ func (r *Router) absent(ctx context.Context, found resolution) (list failures, u
 	return list, false
 }
 
-// known returns the names of all models, or of the models of one upstream. It returns nil if no
-// upstream lists its models in time.
+// known returns the names of all models, or the names at one upstream of its models. It returns nil
+// if no upstream lists its models in time.
 func (r *Router) known(ctx context.Context, upstream string) []string {
 	all, _, err := r.modelsOf(ctx, upstream, modelsWait)
 	if err != nil {
@@ -407,9 +413,13 @@ func (r *Router) known(ctx context.Context, upstream string) []string {
 	}
 	var list []string
 	for _, m := range all {
-		if r.Names(m.ID)[0] == m.ID { // not with an upstream
-			list = append(list, m.ID)
+		if own := r.Names(m.ID)[0]; own != m.ID && !r.isLong(own) {
+			continue // it is in the list without its upstream, too
 		}
+		if upstream != "" {
+			m.ID = strings.TrimPrefix(m.ID, upstream+"/")
+		}
+		list = append(list, m.ID)
 	}
 	return list
 }

@@ -140,3 +140,37 @@ func TestListsNameTheUpstreamsOfSharedModels(t *testing.T) {
 		}
 	}
 }
+
+// A model with a name that means a model of another upstream, or another model of its own, is listed
+// only with its upstream. An exact alias of the name decides what it means.
+func TestListsNameTheUpstreamsOfTakenNames(t *testing.T) {
+	vendor, hub := &listener{has: []string{"m"}}, &listener{has: []string{"vendor/m", "hub/auto", "vendor/own", "x/y"}}
+	vendor.models, hub.models = vendor.has, hub.has
+	opts := Options{Targets: []Target{{"vendor", vendor}, {"hub", hub}},
+		Aliases: map[string]string{"vendor/own": "x/y", "nick": "hub/vendor/m"}}
+	for _, c := range []struct{ upstream, want string }{
+		{"", "m@vendor x/y@hub nick@hub vendor/own@hub hub/vendor/m@hub hub/hub/auto@hub"},
+		{"hub", "x/y@hub nick@hub vendor/own@hub hub/vendor/m@hub hub/hub/auto@hub"},
+		{"vendor", "m@vendor"},
+	} {
+		r := router(t, opts)
+		list, _, err := r.ModelsOf(t.Context(), c.upstream)
+		var got []string
+		for _, m := range list {
+			got = append(got, m.ID+"@"+m.Upstream)
+			if heard, err := ask(r, m.ID); err != nil {
+				t.Errorf("%s is listed, but a call fails: %q, %v", m.ID, heard, err)
+			}
+		}
+		if strings.Join(got, " ") != c.want || err != nil {
+			t.Errorf("models of %q: got %q, %v, want %q", c.upstream, got, err, c.want)
+		}
+	}
+	r := router(t, opts)
+	if known := r.known(t.Context(), "hub"); !slices.Contains(known, "vendor/m") {
+		t.Errorf("the names at hub are %q", known)
+	}
+	if known := r.known(t.Context(), ""); !slices.Contains(known, "hub/vendor/m") || slices.Contains(known, "vendor/m") {
+		t.Errorf("the names are %q", known)
+	}
+}

@@ -128,6 +128,12 @@ func (r *Router) cutUpstream(found *resolution) bool {
 	return false
 }
 
+// isLong reports whether a name means a model of the upstream that it begins with.
+func (r *Router) isLong(name string) bool {
+	_, isAlias := r.opts.Aliases[name]
+	return !isAlias && r.cutUpstream(&resolution{model: name})
+}
+
 // targetsOf returns the upstreams for a resolved model, in order. The upstream in the name is the
 // only one, whatever the rules are, unless a replay names another.
 func (r *Router) targetsOf(found *resolution) []Target {
