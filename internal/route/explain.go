@@ -19,7 +19,7 @@ import (
 // cached. An upstream that does not list its models in time is taken to have the model.
 func (r *Router) Explain(ctx context.Context, asked string, check func(upstream, model string) perigee.RouteCandidate) (
 	perigee.RouteExplanation, error) {
-	found, err := r.resolve(asked)
+	found, err := r.resolveListed(ctx, asked)
 	if err != nil {
 		return perigee.RouteExplanation{}, err
 	}

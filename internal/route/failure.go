@@ -113,7 +113,7 @@ func (r *Router) failure(ctx context.Context, found resolution, origin *perigee.
 		}
 	}
 	known = slices.DeleteFunc(known, func(name string) bool {
-		return !slices.ContainsFunc(r.Names(name), origin.Allows) || found.embeds && !strings.Contains(name, "embed")
+		return !slices.ContainsFunc(r.names(name), origin.Allows) || found.embeds && !strings.Contains(name, "embed")
 	})
 	return e.WithHint("%s", r.advice(found, known))
 }

@@ -233,3 +233,80 @@ func TestFailedListsAreLoggedOnce(t *testing.T) {
 		}
 	})
 }
+
+// A slowListener is a listener that lists its models after a time, or not at all if that is 0.
+type slowListener struct {
+	listener
+	takes time.Duration
+}
+
+// Models returns the list when the time is over. Real time: the time of a bubble, in each test.
+func (s *slowListener) Models(ctx context.Context) ([]perigee.Model, error) {
+	if s.takes == 0 {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return (&slowLister{source: s.source, takes: s.takes}).Models(ctx)
+}
+
+// Whether a name ends with a thinking suffix is not decided before the lists that tell it have come,
+// in the first call as in later ones. Names that need no list do not wait for one.
+func TestSuffixesWaitForTheLists(t *testing.T) {
+	for _, c := range []struct {
+		asked, heard string
+		a, b         time.Duration // until the lists come
+		names        string        // of b
+		took         time.Duration
+	}{
+		{"b/mine-high", "mine level=high", 0, time.Second, "mine", time.Second},
+		{"b/mine-high", "mine-high", 0, time.Second, "mine mine-high", time.Second},
+		{"mine-high", "mine level=high", time.Millisecond, time.Second, "mine", time.Second},
+		{"mine-high", "mine level=high", 0, 100 * time.Millisecond, "mine", listGrace},
+		{"mine-high", "mine-high", 0, time.Second, "mine mine-high", time.Second},
+		{"nick-high", "mine level=high", 0, time.Second, "mine", 0},
+		{"b/mine-high", "mine-high", 0, 0, "mine", modelsWait},
+		{"b/mine", "mine", 0, time.Second, "mine", 0},
+		{"b/mine(high)", "mine level=high", 0, time.Second, "mine", 0},
+		{"b/gemini-3-flash-high", "gemini-3-flash level=high", 0, time.Second, "gemini-3-flash", 0},
+	} {
+		t.Run(c.asked, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b := &slowListener{takes: c.a}, &slowListener{takes: c.b}
+				a.models, b.models = []string{"other"}, strings.Fields(c.names)
+				b.has = append(b.models, "mine-high")
+				r := router(t, Options{Targets: []Target{{"a", a}, {"b", b}}, Base: t.Context(), Own: map[string]bool{"a": true, "b": true},
+					Aliases: map[string]string{"nick": "b/mine"}})
+				for i, want := range []time.Duration{c.took, 0} {
+					began := time.Now()
+					err := say(t, r, c.asked, nil)
+					took := time.Since(began)
+					if heard := strings.TrimSuffix(b.heard[len(b.heard)-1], " verbatim"); err != nil || heard != c.heard || took != want {
+						t.Errorf("call %d: heard %q after %v, %v; want %q after %v", i, heard, took, err, c.heard, want)
+					}
+				}
+				if len(a.heard) > 0 {
+					t.Errorf("the other upstream heard %q", a.heard)
+				}
+			})
+		})
+	}
+}
+
+// The names by which a key allows a model are the same before and after the list has come, and a
+// request that is pinned to an upstream uses the lists of all requests.
+func TestSuffixesOfOtherRequestsWaitToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &slowListener{listener: listener{has: []string{"mine"}}, takes: time.Second}
+		b.models = b.has
+		r := router(t, Options{Targets: []Target{{"b", b}}, Base: t.Context()})
+		if names := r.Names(t.Context(), "b/mine-high"); strings.Join(names, " ") != "mine" {
+			t.Errorf("the names are %q", names)
+		}
+		began := time.Now()
+		req := request("mine-high")
+		req.Pinned = "b"
+		if heard, err := askFor(r, req); err != nil || b.heard[0] != "mine level=high" || time.Since(began) > 0 {
+			t.Errorf("heard %q, %q after %v, %v", heard, b.heard, time.Since(began), err)
+		}
+	})
+}

@@ -368,7 +368,7 @@ func (c *modelCache) has(id string) bool {
 // Upstreams are asked only about names that are not in the table of models. unsure is true if an
 // upstream could not list its models in time, and may have the model.
 func (r *Router) Missing(ctx context.Context, model string) (unsure bool, err error) {
-	found, err := r.resolve(model)
+	found, err := r.resolveListed(ctx, model)
 	if err != nil {
 		return false, err
 	}
@@ -413,7 +413,7 @@ func (r *Router) known(ctx context.Context, upstream string) []string {
 	}
 	var list []string
 	for _, m := range all {
-		if own := r.Names(m.ID)[0]; own != m.ID && !r.isLong(own) {
+		if own := r.names(m.ID)[0]; own != m.ID && !r.isLong(own) {
 			continue // it is in the list without its upstream, too
 		}
 		if upstream != "" {

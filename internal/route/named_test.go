@@ -82,7 +82,7 @@ func TestNamesForKeys(t *testing.T) {
 		"gemini-eu/other": "other", "studio/gemini-3-flash(high)": "gemini-3-flash", "gemini-3-flash(high)": "gemini-3-flash(high) gemini-3-flash",
 		"nick": "nick gemini-3-flash", "": "m", "m": "m m", "studio/own": "studio/own other",
 	} {
-		if got := strings.Join(r.Names(asked), " "); got != want {
+		if got := strings.Join(r.Names(t.Context(), asked), " "); got != want {
 			t.Errorf("%s: got %q, want %q", asked, got, want)
 		}
 	}

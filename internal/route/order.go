@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"perigee"
@@ -23,7 +24,8 @@ func (r *Router) order(ctx context.Context, found *resolution) {
 	if _, ok := r.rule(found.model); ok || found.upstream != "" || len(found.targets) < 2 {
 		return
 	}
-	r.awaitLists(ctx, found)
+	needed := slices.ContainsFunc(found.targets, func(t Target) bool { return !r.presumes(t, found.model) })
+	r.awaitLists(ctx, found.targets, needed, func() (exists, certain bool) { return r.first(found) })
 	var sorted [lacking + 1][]Target
 	for _, t := range found.targets {
 		s := r.listing(t, found.model)
@@ -66,17 +68,13 @@ func (r *Router) presumes(t Target, model string) bool {
 	return known && !r.opts.Own[t.Name]
 }
 
-// awaitLists requests lists that are old, and waits for those that there never were until the first
-// upstream is known, for listGrace if an upstream has the model, and for modelsWait otherwise. No
-// list is requested for the first time if each upstream is presumed to have the model.
-func (r *Router) awaitLists(ctx context.Context, found *resolution) {
-	arrived := make(chan struct{}, len(found.targets))
+// awaitLists requests lists that are old, and waits for those that there never were until known reports
+// that the answer is certain, for listGrace if there is an answer, and for modelsWait otherwise. If
+// the lists are not needed, none is requested for the first time.
+func (r *Router) awaitLists(ctx context.Context, targets []Target, needed bool, known func() (exists, certain bool)) {
+	arrived := make(chan struct{}, len(targets))
 	waiting, newest := 0, time.Time{}
-	needed := false
-	for _, target := range found.targets {
-		needed = needed || !r.presumes(target, found.model)
-	}
-	for _, target := range found.targets {
+	for _, target := range targets {
 		lister, ok := target.Upstream.(perigee.ModelLister)
 		never := r.models.last(target.Name).never()
 		if !ok || never && !needed {
@@ -99,12 +97,12 @@ func (r *Router) awaitLists(ctx context.Context, found *resolution) {
 		}()
 	}
 	for waiting > 0 {
-		first, certain := r.first(found)
+		exists, certain := known()
 		if certain {
 			return
 		}
 		limit := modelsWait
-		if first {
+		if exists {
 			limit = listGrace
 		}
 		select {

@@ -9,7 +9,8 @@ import (
 )
 
 // limited returns the router for a call: r, or, for a replay that names its upstream and for a request
-// that is pinned to one, a router with only that upstream and no rules.
+// that is pinned to one, a router with only that upstream and no rules. Both have the same lists of
+// models.
 func (r *Router) limited(origin *perigee.Origin, pinned string) (*Router, error) {
 	name := cmp.Or(origin.Replay.Upstream, pinned)
 	if name == "" {
@@ -24,7 +25,7 @@ func (r *Router) limited(origin *perigee.Origin, pinned string) (*Router, error)
 	}
 	opts := r.opts
 	opts.Targets, opts.Rules = []Target{target}, nil
-	return &Router{opts: opts, patterns: r.patterns, upstreams: r.upstreams}, nil
+	return &Router{opts: opts, patterns: r.patterns, upstreams: r.upstreams, models: r.models}, nil
 }
 
 // target returns the upstream of a name. For an unknown name the error is of ClassInvalid and lists
@@ -49,10 +50,10 @@ func lost(upstream string) error {
 		Cause:   &perigee.Fault{Param: "previous_response_id", Code: "previous_response_not_found"}}
 }
 
-// resolvePinned is resolve for a request that may be pinned to an upstream. The name of another
+// resolvePinned is resolveListed for a request that may be pinned to an upstream. The name of another
 // upstream before the model is an error: that one does not have the conversation.
-func (r *Router) resolvePinned(req *perigee.Request) (resolution, error) {
-	found, err := r.resolve(req.Model)
+func (r *Router) resolvePinned(ctx context.Context, req *perigee.Request) (resolution, error) {
+	found, err := r.resolveListed(ctx, req.Model)
 	if err == nil && req.Pinned != "" && found.upstream != "" && found.upstream != req.Pinned {
 		err = &perigee.Error{Class: perigee.ClassInvalid,
 			Message: "the response is stored at the upstream " + perigee.Clip(req.Pinned, maxNamed) + ", and the model is named at " + found.upstream,
@@ -68,7 +69,7 @@ func (r *Router) Forwards(ctx context.Context, req *perigee.Request) bool {
 	if err != nil {
 		return false
 	}
-	found, err := r.resolvePinned(req)
+	found, err := r.resolvePinned(ctx, req)
 	if err != nil {
 		return false
 	}

@@ -21,12 +21,23 @@ func (r *Router) Model(asked string) string {
 // Names returns the names by which the patterns of a key allow a model: the client's own and the
 // model's, which is the last one. UPSTREAM/MODEL is allowed by the name of the model alone: a
 // pattern such as gemini-* does not mean all models of an upstream with such a name.
-func (r *Router) Names(asked string) []string {
+func (r *Router) Names(ctx context.Context, asked string) []string {
+	found, _ := r.resolveListed(ctx, asked)
+	return found.names()
+}
+
+// names is Names without a wait for lists.
+func (r *Router) names(asked string) []string {
 	found, _ := r.resolve(asked)
-	if asked == "" || found.upstream != "" && !found.aliased {
-		return []string{found.model}
+	return found.names()
+}
+
+// names returns the names by which the patterns of a key allow the model.
+func (f *resolution) names() []string {
+	if f.asked == "" || f.upstream != "" && !f.aliased {
+		return []string{f.model}
 	}
-	return []string{asked, found.model}
+	return []string{f.asked, f.model}
 }
 
 // Upstreams returns the names of the upstreams for a client's name of a model, in order.
@@ -48,6 +59,7 @@ type resolution struct {
 	unasked  []Target // upstreams that do not have the model, while another one may
 	asked    string   // the name itself; empty if there was none, and this is the default
 	aliased  bool     // an alias led to the model
+	unsure   bool     // the name ends like a suffix, and no known model decides whether it is one
 	embeds   bool     // the request is for embeddings
 	fallback bool     // it answers for names that no upstream has
 }
@@ -94,9 +106,29 @@ func (r *Router) resolve(asked string) (resolution, error) {
 	return found, nil
 }
 
+// resolveListed is resolve for a call. If only a list of models can decide whether the name ends with
+// a thinking suffix, it first waits for the lists that there never were: for the list of the upstream
+// in the name, or for the lists of all upstreams.
+func (r *Router) resolveListed(ctx context.Context, asked string) (resolution, error) {
+	found, err := r.resolve(asked)
+	if err != nil || !found.unsure {
+		return found, err
+	}
+	targets := r.opts.Targets
+	if found.upstream != "" {
+		targets = found.targets
+	}
+	r.awaitLists(ctx, targets, true, func() (exists, certain bool) {
+		found, _ := r.resolve(asked)
+		return !found.unsure, !found.unsure && found.thinking == nil
+	})
+	return r.resolve(asked)
+}
+
 // followAliases follows exact aliases to a model, and removes the name of an upstream and thinking
 // suffixes from the names. A name with an upstream is the upstream's own, and no alias.
 func (r *Router) followAliases(found *resolution) {
+	found.unsure = false
 	for range 2*len(r.opts.Aliases) + 4 { // each alias once, a suffix behind each, and an upstream
 		if target, ok := r.opts.Aliases[found.model]; ok && found.upstream == "" {
 			found.model, found.aliased = target, true
@@ -105,7 +137,10 @@ func (r *Router) followAliases(found *resolution) {
 		if found.upstream == "" && r.cutUpstream(found) {
 			continue
 		}
-		base, thinking := models.Split(found.model, r.hasModel)
+		base, thinking := models.Split(found.model, func(name string) bool {
+			found.unsure = !r.hasModel(name)
+			return !found.unsure
+		})
 		if thinking == nil {
 			break
 		}
@@ -262,7 +297,7 @@ func (r *Router) replacements(ctx context.Context, found resolution, origin *per
 		if found.upstream != "" {
 			return
 		}
-		if next, ok := r.fallback(); ok && !slices.Contains(seen, next.model) && slices.ContainsFunc(r.Names(r.opts.Fallback), origin.Allows) {
+		if next, ok := r.fallback(); ok && !slices.Contains(seen, next.model) && slices.ContainsFunc(r.names(r.opts.Fallback), origin.Allows) {
 			next.asked = found.asked
 			yield(next)
 		}

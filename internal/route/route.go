@@ -51,7 +51,7 @@ type Router struct {
 	opts      Options
 	patterns  []string // the aliases that are patterns, in the order in which they are tried
 	upstreams []string // the names of all upstreams, longer ones first
-	models    modelCache
+	models    *modelCache
 	absents   absentMemory
 }
 
@@ -80,7 +80,7 @@ func New(opts Options) (*Router, error) {
 	}
 	patterns := slices.DeleteFunc(slices.Collect(maps.Keys(opts.Aliases)), func(name string) bool { return !match.IsPattern(name) })
 	slices.SortFunc(patterns, match.BySpecificity)
-	return &Router{opts: opts, patterns: patterns, upstreams: names}, nil
+	return &Router{opts: opts, patterns: patterns, upstreams: names, models: new(modelCache)}, nil
 }
 
 // Stream asks the upstreams for the model, one after the other, until one answers. When none of
@@ -92,7 +92,7 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 			yield(perigee.Event{}, err)
 			return
 		}
-		found, err := r.resolvePinned(req)
+		found, err := r.resolvePinned(ctx, req)
 		if err != nil {
 			yield(perigee.Event{}, err)
 			return
@@ -215,7 +215,7 @@ func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perige
 			}
 			return c.CountTokens(ctx, ready)
 		}}
-	found, err := r.resolvePinned(req)
+	found, err := r.resolvePinned(ctx, req)
 	if err != nil {
 		return nil, err
 	}

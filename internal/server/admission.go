@@ -104,7 +104,7 @@ func (c *call) allow(model string) error {
 	if k == nil {
 		return nil
 	}
-	if !slices.ContainsFunc(c.opts.Names(model), k.Allows) {
+	if !slices.ContainsFunc(c.opts.Names(c.r.Context(), model), k.Allows) {
 		return perigee.Errorf(perigee.ClassForbidden, "key %s is not allowed to use model %q", k.Name, mount.Shorten(model)).
 			WithHint("allowed: %s", strings.Join(k.Models, ", "))
 	}

@@ -67,13 +67,13 @@ func (p *systemPages) modelNamed(r *http.Request, name, path string) (*perigee.M
 		return nil, err
 	}
 	call := mount.CallOf(r)
-	if found := p.find(models, name); found != nil {
+	if found := p.find(r, models, name); found != nil {
 		return found, nil
 	}
 	// The key may allow the model under this name only, not under its own.
-	if call.AllowsModel != nil && slices.ContainsFunc(p.Names(name), call.Allows) {
+	if call.AllowsModel != nil && slices.ContainsFunc(p.Names(r.Context(), name), call.Allows) {
 		all, err := perigee.Passthrough{Upstream: p.Upstream}.Models(r.Context())
-		if found := p.find(all, name); err == nil && found != nil {
+		if found := p.find(r, all, name); err == nil && found != nil {
 			return found, nil
 		}
 	}
@@ -82,11 +82,11 @@ func (p *systemPages) modelNamed(r *http.Request, name, path string) (*perigee.M
 
 // find returns the model that a name refers to, or nil if it is not in the list. A name with an
 // upstream refers to a model of that upstream only.
-func (p *systemPages) find(models []perigee.Model, name string) *perigee.Model {
+func (p *systemPages) find(r *http.Request, models []perigee.Model, name string) *perigee.Model {
 	if i := indexOf(models, name); i >= 0 {
 		return &models[i]
 	}
-	model, long := p.Model(name), p.Names(name)[0] != name
+	model, long := p.Model(name), p.Names(r.Context(), name)[0] != name
 	for i := range models {
 		m := &models[i]
 		if long && !strings.HasPrefix(name, m.Upstream+"/") {
@@ -212,7 +212,7 @@ func (p *systemPages) models(r *http.Request) ([]perigee.Model, error) {
 	}
 	var allowed []perigee.Model
 	for _, m := range models {
-		if slices.ContainsFunc(p.Names(m.ID), call.Allows) {
+		if slices.ContainsFunc(p.Names(r.Context(), m.ID), call.Allows) {
 			allowed = append(allowed, m)
 		}
 	}

@@ -29,7 +29,7 @@ func newPagesRig(models ...string) *pagesRig {
 		rig.models = append(rig.models, perigee.Model{ID: id, Upstream: "studio"})
 	}
 	model := func(name string) string { return strings.TrimSuffix(name, "-alias") }
-	rig.systemPages = systemPages{&Options{Upstream: rig, Model: model, Names: func(name string) []string { return []string{name, model(name)} }}}
+	rig.systemPages = systemPages{&Options{Upstream: rig, Model: model, Names: func(_ context.Context, name string) []string { return []string{name, model(name)} }}}
 	return rig
 }
 

@@ -30,7 +30,7 @@ type Options struct {
 	Model    func(name string) string // the model of a client's name; nil if names are models
 	// Names returns the names by which the patterns of a key allow the model of a client's name; nil
 	// if these are the client's own name and the result of Model.
-	Names func(name string) []string
+	Names func(ctx context.Context, name string) []string
 	// Missing returns the error of Upstream for a model that no upstream has, as far as that is
 	// known without a call. It may be nil.
 	Missing func(ctx context.Context, name string) error
@@ -138,7 +138,9 @@ func newServer(opts Options, settings Settings, dialects []*dialect) *Server {
 		opts.Model = func(name string) string { return name }
 	}
 	if opts.Names == nil {
-		opts.Names = func(name string) []string { return []string{cmp.Or(name, opts.Model(name)), opts.Model(name)} }
+		opts.Names = func(_ context.Context, name string) []string {
+			return []string{cmp.Or(name, opts.Model(name)), opts.Model(name)}
+		}
 	}
 	if opts.Missing == nil {
 		opts.Missing = func(context.Context, string) error { return nil }

@@ -273,8 +273,10 @@ func (g *Gateway) Simulated() bool { return g.current.Load().builtin }
 func (g *Gateway) Model(name string) string { return g.current.Load().router.Model(name) }
 
 // Names returns the names by which the patterns of a key allow the model of a client's name. The last
-// one is the model's.
-func (g *Gateway) Names(name string) []string { return g.current.Load().router.Names(name) }
+// one is the model's. It may wait for a list of models, as the call does.
+func (g *Gateway) Names(ctx context.Context, name string) []string {
+	return g.current.Load().router.Names(ctx, name)
+}
 
 // Upstreams returns the names of the upstreams for a client's name of a model, in the order in which
 // they are tried.

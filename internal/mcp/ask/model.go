@@ -21,9 +21,10 @@ type ModelOptions struct {
 	Upstream perigee.Upstream // answers; it must not record calls
 	// Model returns the model for asks that name none. If it returns "", the default of the
 	// upstream answers, or else one of its models.
-	Model     func() string
-	Names     func(name string) []string // returns the names by which a key allows a model; the last is the model's, or empty
-	Simulated func() bool                // reports whether answers come from the simulator
+	Model func() string
+	// Names returns the names by which a key allows a model; the last is the model's, or empty.
+	Names     func(ctx context.Context, name string) []string
+	Simulated func() bool // reports whether answers come from the simulator
 	// Store keeps each conversation as a response of the Responses API, so that common parts of
 	// conversations are stored once, and the limits of stored responses apply to them.
 	Store  perigee.ResponseStore
@@ -76,7 +77,7 @@ func (a *ModelAsker) Ask(ctx context.Context, r Request, progress func(Progress)
 // choose returns the name of the model to use, which the key must allow.
 func (a *ModelAsker) choose(ctx context.Context, r *Request) (string, error) {
 	name := cmp.Or(r.Model, a.opts.Model())
-	names := a.opts.Names(name)
+	names := a.opts.Names(ctx, name)
 	resolved := names[len(names)-1]
 	if resolved == "" {
 		return a.any(ctx, r)
@@ -100,7 +101,7 @@ func (a *ModelAsker) any(ctx context.Context, r *Request) (string, error) {
 	}
 	best, most := "", -1
 	for _, m := range list {
-		if score := suitability(m); score > most && slices.ContainsFunc(a.opts.Names(m.ID), r.Allows) {
+		if score := suitability(m); score > most && slices.ContainsFunc(a.opts.Names(ctx, m.ID), r.Allows) {
 			best, most = m.ID, score
 		}
 	}

@@ -39,7 +39,7 @@ func newModelRig(t *testing.T, change func(*ModelOptions)) *modelRig {
 	t.Cleanup(func() { _ = r.store.Close() })
 	upstream := api.New(api.Gemini, api.Options{Name: "studio", URL: "http://simulator", Transport: sim.Transport(), Keys: []perigee.Secret{perigee.NewSecret("k")}})
 	t.Cleanup(func() { _ = upstream.Close() })
-	opts := ModelOptions{Upstream: upstream, Model: constant("gemini-3-flash-preview"), Names: func(name string) []string { return []string{name} }, Simulated: constant(false),
+	opts := ModelOptions{Upstream: upstream, Model: constant("gemini-3-flash-preview"), Names: func(_ context.Context, name string) []string { return []string{name} }, Simulated: constant(false),
 		Store: r.store, Now: func() time.Time { return r.now }, Logger: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&opts)
@@ -215,7 +215,7 @@ func TestFailures(t *testing.T) {
 
 func TestTheKeysModels(t *testing.T) {
 	r := newModelRig(t, func(o *ModelOptions) {
-		o.Names = func(name string) []string {
+		o.Names = func(_ context.Context, name string) []string {
 			if name == "small" {
 				return []string{name, "gemini-2.5-flash"}
 			}

@@ -35,7 +35,7 @@ type Options struct {
 	Idle, Max func() time.Duration
 
 	// Names returns the names by which a key allows a model. If it is nil, that is the name itself.
-	Names func(name string) []string
+	Names func(ctx context.Context, name string) []string
 
 	// Record records each ask as a call. Sources must not record asks themselves. If it is nil,
 	// asks are not recorded.
@@ -76,7 +76,7 @@ func (s *Service) Ask(ctx context.Context, r Request, progress func(Progress)) (
 
 // ask returns the answer of a source, and records which key started the conversation.
 func (s *Service) ask(ctx context.Context, r Request, progress func(Progress)) (Answer, error) {
-	if err := s.check(&r); err != nil {
+	if err := s.check(ctx, &r); err != nil {
 		return Answer{}, err
 	}
 	limit, stop := s.limit(ctx, r.Timeout)
@@ -100,15 +100,15 @@ func (s *Service) ask(ctx context.Context, r Request, progress func(Progress)) (
 }
 
 // names returns the names by which a key allows a model.
-func (s *Service) names(model string) []string {
+func (s *Service) names(ctx context.Context, model string) []string {
 	if s.opts.Names == nil {
 		return []string{model}
 	}
-	return s.opts.Names(model)
+	return s.opts.Names(ctx, model)
 }
 
 // check refuses requests that no source can answer.
-func (s *Service) check(r *Request) error {
+func (s *Service) check(ctx context.Context, r *Request) error {
 	switch {
 	case r.Conversation == "" && r.Decision != nil:
 		return perigee.Errorf(perigee.ClassInvalid, "a decision needs a conversation").
@@ -120,7 +120,7 @@ func (s *Service) check(r *Request) error {
 			WithHint("give the decision first, and ask again when the agent has ended")
 	case r.Timeout < 0:
 		return perigee.Errorf(perigee.ClassInvalid, "the time limit is negative")
-	case r.Model != "" && !slices.ContainsFunc(s.names(r.Model), r.Allows):
+	case r.Model != "" && !slices.ContainsFunc(s.names(ctx, r.Model), r.Allows):
 		return r.Forbidden(r.Model)
 	}
 	return nil

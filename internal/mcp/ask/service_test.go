@@ -243,7 +243,7 @@ func TestRequestsThatNoSourceCanAnswerAreRefused(t *testing.T) {
 	if source.asked > 0 {
 		t.Errorf("the source was asked %d times", source.asked)
 	}
-	s.opts.Names = func(name string) []string { return []string{name, "gemini-3-flash"} }
+	s.opts.Names = func(_ context.Context, name string) []string { return []string{name, "gemini-3-flash"} }
 	if _, err := s.Ask(t.Context(), Request{Prompt: "x", Model: "alias", AllowsModel: only}, nil); err != nil {
 		t.Errorf("an alias of a model that the key has: %v", err)
 	}
