@@ -31,6 +31,7 @@ func (r *Router) Explain(ctx context.Context, asked string, check func(upstream,
 	if absent {
 		for next := range r.replacements(ctx, found, &perigee.Origin{}) {
 			e.step("no upstream has %s; %s takes its place", found.model, next.model)
+			next.targets = slices.Concat(next.targets, next.unasked)
 			if !e.add(ctx, next) {
 				break
 			}

@@ -43,7 +43,7 @@ func TestExplain(t *testing.T) {
 		{"a fallback is for missing models only", Options{Targets: []Target{{"a", names(flash)}}, Fallback: flash}, "gemini-2.5-pro", "a",
 			" as  | a -: it rests"},
 		{"one that rests lacks the model", Options{Targets: []Target{{"a", names(flash)}, {"b", names(pro)}}, Fallback: pro}, "llama", "a",
-			"b as gemini-3-pro | a -: it has no model llama | b -: it has no model llama | a -: it has no model gemini-3-pro | b +: | " +
+			"b as gemini-3-pro | a -: it has no model llama | b -: it has no model llama | b +: | a -: it has no model gemini-3-pro | " +
 				"no upstream has llama; gemini-3-pro takes its place"},
 		{"a list that fails, and one that does not", Options{Targets: []Target{{"a", &source{}}, {"b", names(flash)}}}, flash, "",
 			"b as gemini-3-flash | a -: no list | b +:"},

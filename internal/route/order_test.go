@@ -124,3 +124,39 @@ func TestTheLastListStays(t *testing.T) {
 		t.Errorf("heard %q, %v", heard, err)
 	}
 }
+
+// A model that answers in place of another one is asked where a call for it would go, and explained
+// in the same way.
+func TestReplacementsGoToTheUpstreamsThatListThem(t *testing.T) {
+	for _, c := range []struct{ asked, fallback, want string }{
+		{"nosuch", "b1", "(mapped model nosuch to b1) b/b1 hello"},
+		{"nosuch", "nick", "(mapped model nosuch to b1) b/b1 hello"},
+		{"nosuch", "b/b1", "(mapped model nosuch to b1) b/b1 hello"},
+		{"gemini-3-pro-high", "", "(mapped model gemini-3-pro-high to gemini-pro-agent) b/gemini-pro-agent hello"},
+	} {
+		a, b := &listener{}, &listener{has: []string{"b1", "gemini-pro-agent"}}
+		a.models, b.models = []string{"a1"}, b.has
+		r := router(t, Options{Targets: []Target{{"a", a}, {"b", b}}, Fallback: c.fallback, Aliases: map[string]string{"nick": "b1"},
+			Own: map[string]bool{"a": true, "b": true}})
+		heard, err := ask(r, c.asked)
+		if heard != c.want || err != nil || len(a.heard) != 1 || !strings.HasPrefix(a.heard[0], c.asked) {
+			t.Errorf("%s: heard %q, %v; a heard %q", c.asked, heard, err, a.heard)
+		}
+		e, err := r.Explain(t.Context(), c.asked, func(string, string) perigee.RouteCandidate { return perigee.RouteCandidate{Usable: true} })
+		if e.Upstream != "b" || err != nil {
+			t.Errorf("%s: %+v, %v", c.asked, e, err)
+		}
+	}
+}
+
+// The patterns of a key are compared with the model that answers. A pattern of aliases, which does
+// not apply to the fallback, allows nothing.
+func TestAPatternDoesNotAllowTheFallback(t *testing.T) {
+	l := &listener{has: []string{"claude-big"}}
+	r := router(t, Options{Targets: []Target{{"a", l}}, Fallback: "claude-big", Aliases: map[string]string{"claude-*": "small"}})
+	req := request("gpt-9")
+	req.MayUse = func(model string) bool { return model == "gpt-9" || model == "small" }
+	if heard, err := askFor(r, req); perigee.AsError(err) == nil || perigee.AsError(err).Class != perigee.ClassNotFound {
+		t.Errorf("heard %q, %v", heard, err)
+	}
+}

@@ -290,15 +290,16 @@ func (r *Router) replacements(ctx context.Context, found resolution, origin *per
 			next := spec.Instead
 			seen = append(seen, next)
 			if (known == nil || slices.Contains(known, next)) && origin.Allows(next) &&
-				!yield(r.instead(found, next)) {
+				!yield(r.instead(ctx, found, next)) {
 				return
 			}
 		}
 		if found.upstream != "" {
 			return
 		}
-		if next, ok := r.fallback(); ok && !slices.Contains(seen, next.model) && slices.ContainsFunc(r.names(r.opts.Fallback), origin.Allows) {
+		if next, ok := r.fallback(); ok && !slices.Contains(seen, next.model) && slices.ContainsFunc(next.names(), origin.Allows) {
 			next.asked = found.asked
+			r.order(ctx, &next)
 			yield(next)
 		}
 	}
@@ -318,18 +319,20 @@ func (r *Router) withThinking(ctx context.Context, found *resolution) (next reso
 }
 
 // instead returns the resolution for a model that answers for another one.
-func (r *Router) instead(found resolution, model string) resolution {
+func (r *Router) instead(ctx context.Context, found resolution, model string) resolution {
 	next := resolution{model: model, upstream: found.upstream, asked: found.asked}
 	next.targets = r.targetsOf(&next)
+	r.order(ctx, &next)
 	return next
 }
 
-// fallback returns the model for names that no upstream has.
+// fallback returns the model for names that no upstream has, with its upstreams in the order of the
+// configuration.
 func (r *Router) fallback() (resolution, bool) {
 	if r.opts.Fallback == "" {
 		return resolution{}, false
 	}
-	next := resolution{model: r.opts.Fallback, fallback: true}
+	next := resolution{model: r.opts.Fallback, asked: r.opts.Fallback, fallback: true}
 	r.followAliases(&next)
 	next.targets = r.targetsOf(&next)
 	return next, true
