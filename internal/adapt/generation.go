@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -91,6 +92,19 @@ func withoutWords(list []string, drop func(string) bool) (kept []string) {
 		}
 	}
 	return kept
+}
+
+// RefuseImages returns the error for a request for images alone, if models of the family generate
+// none, and nil otherwise. It costs no call, and another upstream may have images. A conversation
+// that asks for images beside text is answered with text instead.
+func RefuseImages(req *perigee.Request, family models.Family) error {
+	if req.Dialect != perigee.DialectOpenAIImages || family == models.Image || family == models.Other {
+		return nil
+	}
+	e := perigee.Errorf(perigee.ClassUnimplemented, "the model %q generates no images", clip(req.Model)).
+		WithHint("name an image model: perigee models lists the available models")
+	e.Model = req.Model
+	return e
 }
 
 const imageConfig = "imageConfig"

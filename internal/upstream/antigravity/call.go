@@ -64,6 +64,9 @@ func (m *message) giveBack() {
 // run answers the call. The caller yields the error that it returns. A nil error also means that
 // the caller has left.
 func (c *call) run(ctx context.Context) error {
+	if err := adapt.RefuseImages(c.req, c.spec.Family); err != nil {
+		return err
+	}
 	prompt, err := c.req.Prompt()
 	if err != nil {
 		return err

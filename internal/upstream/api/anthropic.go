@@ -145,6 +145,9 @@ func (a *anthropicProvider) message(req *perigee.Request, encode func(*perigee.P
 
 // translated returns what encode makes of the adapted prompt.
 func (a *anthropicProvider) translated(req *perigee.Request, encode func(*perigee.Prompt) message) (m message, err error) {
+	if err := adapt.RefuseImages(req, models.Claude); err != nil {
+		return m, err
+	}
 	prompt, err := promptOf(req)
 	if err != nil {
 		return m, err

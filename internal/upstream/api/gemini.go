@@ -116,11 +116,15 @@ func geminiMessage(req *perigee.Request, encode func(*perigee.Prompt) message) (
 		body, notes, err := ownBytes(req)
 		return message{body: [][]byte{body}, notes: notes}, err
 	}
+	spec := models.Of(req.Model)
+	if err := adapt.RefuseImages(req, spec.Family); err != nil {
+		return m, err
+	}
 	prompt, err := req.Prompt()
 	if err != nil {
 		return m, err
 	}
-	prompt, undo, notes := adapt.ForGemini(prompt, models.Of(req.Model))
+	prompt, undo, notes := adapt.ForGemini(prompt, spec)
 	if err := req.RefuseIfStrict(notes); err != nil {
 		return m, err
 	}
