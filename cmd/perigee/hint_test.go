@@ -7,6 +7,7 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
+	"perigee/internal/store/config"
 )
 
 func TestHintsRepeatTheConfiguration(t *testing.T) {
@@ -38,6 +39,24 @@ func TestHintsKnowEveryCommand(t *testing.T) {
 		one, two := env.Hint("run perigee "+c.Name), env.Hint("run perigee "+c.Name+" word")
 		if !strings.Contains(one+two, " --config a.yaml") != without {
 			t.Errorf("a hint becomes %q or %q", one, two)
+		}
+	}
+}
+
+// The error about a list that does not come names the upstream, and what to do.
+func TestLateListsNameTheUpstream(t *testing.T) {
+	two := &config.Config{Upstreams: []config.Upstream{{Name: "studio"}, {Name: "vllm"}}}
+	for _, c := range []struct {
+		cfg            *config.Config
+		upstream, want string
+	}{
+		{two, "vllm", "upstream vllm has not listed its models within 30s"},
+		{&config.Config{Upstreams: two.Upstreams[:1]}, "", "upstream studio has not listed its models within 30s"},
+		{two, "", "no upstream has listed its models within 30s"},
+	} {
+		e := perigee.AsError(lateLists(c.cfg, c.upstream))
+		if e.Message != c.want || !strings.HasPrefix(e.Hint, "perigee doctor ") {
+			t.Errorf("got %q with the hint %q, want %q", e.Message, e.Hint, c.want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -13,6 +14,9 @@ import (
 	"perigee/internal/store/config"
 )
 
+// listTime is how long the upstreams have for their lists of models.
+const listTime = 30 * time.Second
+
 func models(ctx context.Context, env *cli.Env, args []string) error {
 	upstream := env.Flags.String("upstream", "", "")
 	if _, err := env.Parse(args, 0); err != nil {
@@ -22,7 +26,7 @@ func models(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
 	handle, err := command.Connect(ctx, env, loaded, command.ExceptUpstreams)
 	if err != nil {
@@ -30,6 +34,9 @@ func models(ctx context.Context, env *cli.Env, args []string) error {
 	}
 	defer handle.Close()
 	found, err := handle.Models(ctx, *upstream)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return lateLists(loaded.Config, *upstream)
+	}
 	if e := perigee.AsError(err); e != nil && e.Class == perigee.ClassNotFound && *upstream != "" {
 		// The daemon's environment may differ from this shell's, so it decides; the nearest name
 		// comes from the file.
@@ -51,6 +58,20 @@ func models(ctx context.Context, env *cli.Env, args []string) error {
 		}
 		return []any{name, r.Upstream, orUnknown(r.Context), orUnknown(r.Output), command.YesNo(r.Thinking)}
 	})
+}
+
+// lateLists returns the error for lists of models that have not come within listTime: of an upstream,
+// or of all in the configuration if the name is empty.
+func lateLists(cfg *config.Config, upstream string) error {
+	if upstream == "" && len(cfg.Upstreams) == 1 {
+		upstream = cfg.Upstreams[0].Name
+	}
+	what := "no upstream has"
+	if upstream != "" {
+		what = "upstream " + upstream + " has not"
+	}
+	return perigee.Errorf(perigee.ClassUnavailable, "%s listed its models within %s", what, listTime).
+		WithHint("perigee doctor tests the upstreams; check url in the configuration")
 }
 
 func orUnknown(tokens int64) any {
