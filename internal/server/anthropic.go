@@ -20,7 +20,7 @@ var anthropicDialect = dialect{
 	},
 	requestID:    "Request-Id",
 	encodeError:  func(c *call, status int, err *perigee.Error) []byte { return anthropic.EncodeError(status, err, c.id) },
-	ignoredQuery: []string{"beta"}, // clients of beta interfaces set it in addition to the body
+	ignoredQuery: []string{"beta"}, // clients of beta interfaces set it in addition to the body, and Anthropic gets it
 	endpoints: []endpoint{
 		{path: messagesPath, operation: perigee.OperationGenerate, decode: decodeMessages},
 		{path: countPath, operation: perigee.OperationCount, decode: decodeMessagesCount},

@@ -57,6 +57,7 @@ func Anthropic(u config.Upstream) *Provider {
 		authorize:     authorization(cmp.Or(u.Auth, "x-api-key")),
 		header:        http.Header{"Anthropic-Version": {anthropicVersion}},
 		clientHeaders: []string{"Anthropic-"},
+		clientQuery:   []string{"beta"}, // with each call of a beta interface of the SDKs
 		wire:          func(*perigee.Request) *Wire { return w },
 		raw: func(base string, r *perigee.RawRequest) string {
 			if r.Operation == perigee.OperationCount {

@@ -2,8 +2,10 @@ package api
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/textproto"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -26,6 +28,21 @@ func clientHeader(h http.Header, prefixes []string) http.Header {
 		out[name] = values
 	}
 	return out
+}
+
+// clientQuery returns the query with the parameters of a client that are for the provider, by their
+// names, or "" if there are none. Credentials in a query are never among them.
+func clientQuery(path string, names []string) string {
+	_, query, found := strings.Cut(path, "?")
+	if !found || len(names) == 0 {
+		return ""
+	}
+	values, _ := url.ParseQuery(query) // the server has refused what cannot be read
+	maps.DeleteFunc(values, func(name string, _ []string) bool { return !slices.Contains(names, name) })
+	if len(values) == 0 {
+		return ""
+	}
+	return "?" + values.Encode()
 }
 
 // isHopByHop reports whether Connection names a header.

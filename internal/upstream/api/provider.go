@@ -26,6 +26,10 @@ type Provider struct {
 	header        http.Header
 	clientHeaders []string
 
+	// clientQuery has the names of query parameters of clients that such a method gets in the same
+	// way.
+	clientQuery []string
+
 	// wire returns the API method that answers a request.
 	wire func(req *perigee.Request) *Wire
 

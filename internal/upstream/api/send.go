@@ -34,6 +34,7 @@ func (u *Upstream) outgoing(target string, body *wire.Body, origin *perigee.Orig
 	out := outgoing{target: target, body: body}
 	if raw {
 		out.header, out.dialect = clientHeader(origin.Header, u.clientHeaders), origin.Dialect
+		out.target += clientQuery(origin.Path, u.clientQuery)
 	}
 	return out
 }
