@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -163,7 +164,9 @@ func (c *chatCheck) stops(given any) []string {
 	case string:
 		return []string{v}
 	case []any:
-		c.atMost(v, "stop", 4)
+		if limit := cmp.Or(c.profile.MaxStop, 4); limit > 0 {
+			c.atMost(v, "stop", limit)
+		}
 		var stops []string
 		for i, each := range v {
 			stop, ok := each.(string)

@@ -15,6 +15,9 @@ func chatBody(model, rest string) string {
 	return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi"}]%s}`, model, rest)
 }
 
+// stops returns the value of stop with so many sequences.
+func stops(n int) string { return "[" + strings.TrimSuffix(strings.Repeat(`"a",`, n), ",") + "]" }
+
 // history returns a request with these messages.
 func history(model, messages, rest string) string {
 	return fmt.Sprintf(`{"model":%q,"messages":[%s]%s}`, model, messages, rest)
@@ -65,6 +68,14 @@ var chatCases = []struct{ profile, body, status, want string }{
 	{"openai", chatBody("gpt-5.1", `"reasoning_effort":"low"`+withF), "", ""},
 	{"openai", chatBody("gpt-5", `"stop":["a","b","c","d","e"]`), "400", "Invalid 'stop': array too long."},
 	{"openai", chatBody("gpt-5", `"stop":["a","b","c","d"]`), "", ""},
+	{"mistral", chatBody("mistral-large-latest", `"stop":["a","b","c","d","e"]`), "400", "maximum length 4, but got an array with length 5"},
+	{"deepseek", chatBody("deepseek-chat", `"stop":`+stops(16)), "", ""},
+	{"deepseek", chatBody("deepseek-chat", `"stop":`+stops(17)), "400", "maximum length 16, but got an array with length 17"},
+	{"vllm", chatBody("Qwen/Qwen3-32B", `"stop":`+stops(40)), "", ""},
+	{"llamacpp", chatBody("any", `"stop":`+stops(40)), "", ""},
+	{"lmstudio", chatBody("qwen/qwen3-8b", `"stop":`+stops(40)), "", ""},
+	{"ollama", chatBody("qwen3:8b", `"stop":`+stops(40)), "", ""},
+	{"generic", chatBody("local-model", `"stop":`+stops(40)), "", ""},
 	{"openai", chatBody("gpt-5", `"stream_options":{"include_usage":true}`), "400", "only allowed when 'stream' is enabled"},
 	{"openai", chatBody("gpt-5", `"n":2,"stream":true`), "", ""},
 	{"openai", chatBody("gpt-5", `"user":1`), "400", "Invalid type for 'user'"},

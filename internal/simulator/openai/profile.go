@@ -47,6 +47,7 @@ type Profile struct {
 	Comment string // a comment before the first event
 	Errors  errorForm
 	Choices []string // values of tool_choice; auto, none and required if nil
+	MaxStop int      // elements of stop; 4 if 0, any number if negative
 	Efforts []string // values of reasoning_effort; all if nil
 
 	NoChoice    bool // ignores tool_choice, n and max_completion_tokens
@@ -126,7 +127,7 @@ var profiles = []Profile{
 			{ID: "meta-llama/llama-3.3-70b-instruct", Context: 131_072, Extra: routed("Meta: Llama 3.3 70B Instruct", 131_072)},
 		}},
 	{Name: "deepseek", About: "DeepSeek: reasoning_content, which must come back with tool calls; deepseek-r1 refuses it",
-		Bases: []string{""}, Reasoning: reasoningContent, KeepReasoning: true, Stateless: true, Models: []Model{
+		Bases: []string{""}, Reasoning: reasoningContent, KeepReasoning: true, Stateless: true, MaxStop: 16, Models: []Model{
 			{ID: "deepseek-chat", Owner: "deepseek", Thinks: true, Context: 131_072},
 			{ID: "deepseek-reasoner", Owner: "deepseek", Thinks: true, Context: 131_072},
 			{ID: "deepseek-v4-pro", Owner: "deepseek", Thinks: true, Context: 131_072},
@@ -157,27 +158,27 @@ var profiles = []Profile{
 			{ID: "accounts/fireworks/models/llama-v3p3-70b-instruct", Owner: "fireworks", Context: 131_072, Extra: members{{"context_length", 131_072}, {"supports_chat", true}, {"supports_tools", true}, {"supports_image_input", false}}},
 		}},
 	{Name: "vllm", About: "vLLM: reasoning, stop_reason, integer error codes, max_model_len",
-		Reasoning: reasoningField, Stops: true, Errors: errorVLLM, Keyless: true, CallPrefix: "chatcmpl-tool-", CallLength: 32, Models: []Model{
+		Reasoning: reasoningField, Stops: true, MaxStop: -1, Errors: errorVLLM, Keyless: true, CallPrefix: "chatcmpl-tool-", CallLength: 32, Models: []Model{
 			{ID: "Qwen/Qwen3-32B", Owner: "vllm", Thinks: true, Context: 40_960, Extra: members{{"root", "Qwen/Qwen3-32B"}, {"parent", nil}, {"max_model_len", 40_960}, {"permission", []any{}}}},
 			{ID: "meta-llama/Llama-3.3-70B-Instruct", Owner: "vllm", Context: 131_072, Extra: members{{"root", "meta-llama/Llama-3.3-70B-Instruct"}, {"parent", nil}, {"max_model_len", 131_072}, {"permission", []any{}}}},
 		}},
 	{Name: "llamacpp", About: "llama.cpp: reasoning_content, timings, exceed_context_size_error, any name of a model, /props and /health",
-		Bases: []string{""}, Reasoning: reasoningContent, Timings: true, Errors: errorLlama, Keyless: true, AnyModel: true, Stateless: true, CallLength: 32, Models: []Model{
+		Bases: []string{""}, Reasoning: reasoningContent, Timings: true, MaxStop: -1, Errors: errorLlama, Keyless: true, AnyModel: true, Stateless: true, CallLength: 32, Models: []Model{
 			{ID: "qwen3-8b-q4_k_m.gguf", Owner: "llamacpp", Thinks: true, Context: 16_384, Extra: members{{"meta", members{{"vocab_type", 2}, {"n_vocab", 151_936}, {"n_ctx_train", 40_960}, {"n_embd", 4096}, {"n_params", 8_190_735_360}, {"size", 5_019_811_840}}}}},
 		}},
 	{Name: "lmstudio", About: "LM Studio: <think> in the text, empty names in later deltas of calls, /api/v1/models",
-		Reasoning: reasoningTags, EmptyNames: true, Keyless: true, CallLength: 9, Models: []Model{
+		Reasoning: reasoningTags, EmptyNames: true, MaxStop: -1, Keyless: true, CallLength: 9, Models: []Model{
 			{ID: "openai/gpt-oss-20b", Owner: "organization_owner", Thinks: true, Context: 32_768, reasoning: reasoningField},
 			{ID: "qwen/qwen3-8b", Owner: "organization_owner", Thinks: true, Context: 8192},
 		}},
 	{Name: "ollama", About: "Ollama's /v1: reasoning, whole calls, no image URLs; ignores tool_choice and cuts long prompts",
-		NoChoice: true, NoImageURLs: true, Reasoning: reasoningField, WholeCalls: true, CallLength: 8, Keyless: true, Truncates: true, Stateless: true, Models: []Model{
+		NoChoice: true, NoImageURLs: true, MaxStop: -1, Reasoning: reasoningField, WholeCalls: true, CallLength: 8, Keyless: true, Truncates: true, Stateless: true, Models: []Model{
 			{ID: "qwen3:8b", Owner: "library", Thinks: true, Context: 40_960},
 			{ID: "llama3.2:3b", Owner: "library", Context: 4096},
 			{ID: "nomic-embed-text:latest", Owner: "library", Context: 2048, Embeds: true},
 		}},
 	{Name: "generic", About: "another compatible server: reasoning_content, no checks beyond types",
-		Reasoning: reasoningContent, Keyless: true, Stateless: true, Models: []Model{
+		Reasoning: reasoningContent, MaxStop: -1, Keyless: true, Stateless: true, Models: []Model{
 			{ID: "local-model", Owner: "local", Context: 32_768},
 			{ID: "local-thinking-model", Owner: "local", Thinks: true, Context: 32_768},
 			{ID: "local-embedding-model", Owner: "local", Context: 8192, Embeds: true},
