@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -128,6 +129,26 @@ func TestServersAcceptWhatClientsSend(t *testing.T) {
 		t.Errorf("only %d requests were made", sent)
 	}
 	t.Logf("%d requests", sent)
+}
+
+// Each server gets as many stop sequences as it takes.
+func TestServersGetTheirStopSequences(t *testing.T) {
+	prompt := &perigee.Prompt{Contents: []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: perigee.Plain("hi")}}}}}
+	for i := range 40 {
+		prompt.Generation.Stop = append(prompt.Generation.Stop, strings.Repeat("x", i+1))
+	}
+	want := map[string]int{"deepseek": 16, "vllm": 40, "llamacpp": 40, "lmstudio": 40}
+	for i := range profiles {
+		s := &openAIServer{profile: &profiles[i]}
+		served := simulated.ProfileNamed(s.name)
+		model := served.Models[0].ID
+		adapted, _, _ := adapt.ForOpenAI(prompt, s.accepts(model), model, nil)
+		body := chat.EncodeRequest(adapted, chat.Envelope{Model: model, Form: s.form})
+		_, refusal := simulated.CheckChat(simulated.Input{Profile: served, Body: body})
+		if got := len(adapted.Generation.Stop); got != cmp.Or(want[s.name], 4) || refusal != nil {
+			t.Errorf("%s gets %d stop sequences: %v", s.name, got, refusal)
+		}
+	}
 }
 
 // The table has one entry for each profile of the configuration.

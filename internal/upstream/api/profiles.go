@@ -1,6 +1,7 @@
 package api
 
 import (
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -70,7 +71,7 @@ var profiles = []profile{
 		form: chat.Form{MaxTokens: "max_tokens", Thinking: chat.ThinkingParsed}},
 	{name: "mistral", hosts: []string{"api.mistral.ai"},
 		chat: adapt.Server{
-			Options: except(adapt.OptionLogitBias, adapt.OptionLogprobs, adapt.OptionName), Stops: 16, Efforts: mistralEfforts,
+			Options: except(adapt.OptionLogitBias, adapt.OptionLogprobs, adapt.OptionName), Stops: 4, Efforts: mistralEfforts,
 			Reasoning: true, Schemas: true, Documents: true, IDs: 9,
 		},
 		form: chat.Form{MaxTokens: "max_tokens", Seed: "random_seed", Required: "any", Documents: "document_url", Reasoning: chat.ReasoningParts}},
@@ -88,8 +89,9 @@ var profiles = []profile{
 		form: chat.Form{MaxTokens: "max_tokens", Joined: true}},
 }
 
-// local are the servers that people run themselves. They ignore options that they do not have.
-var local = adapt.Server{Options: with(adapt.OptionTopK), Stops: 16, Reasoning: true, Schemas: true, Named: true}
+// local are the servers that people run themselves. They ignore options that they do not have, and
+// take any number of stop sequences.
+var local = adapt.Server{Options: with(adapt.OptionTopK), Stops: math.MaxInt, Reasoning: true, Schemas: true, Named: true}
 
 // profileOf returns the server that an upstream's profile names or, for auto, that its address
 // belongs to.
