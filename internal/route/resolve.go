@@ -313,7 +313,7 @@ func (r *Router) withThinking(ctx context.Context, found *resolution) (next reso
 		return next, false
 	}
 	known := r.known(ctx, found.upstream)
-	next = r.instead(*found, base)
+	next = r.instead(ctx, *found, base)
 	next.thinking = thinking
 	return next, slices.Contains(known, base) && !slices.Contains(known, found.model)
 }
