@@ -262,9 +262,8 @@ func sameThinking(a, b *perigee.Thinking) bool {
 }
 
 // replacements returns the models to try, in order, if no upstream has the model: the one that its
-// name asks to think, its successors
-// and its names at other providers, if an upstream lists them or no list is available, and then the
-// fallback. There are none for a model that an upstream lists, because then something else was not
+// name asks to think, its successors and its names at other providers, if an upstream lists them or
+// no list is available, and then the fallback. There are none for a model that an upstream lists, because then something else was not
 // found. Models that the client's key does not allow are left out. If the name has an upstream, only
 // that one is asked, and there is no fallback. A model that the configuration of all its upstreams
 // leaves out has none: it was left out on purpose.

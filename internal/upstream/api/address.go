@@ -23,8 +23,8 @@ const maxWords = 100
 // the API method there, mostly because url of the upstream is wrong. An error with status 404 may
 // also be about something that the request names, such as its model: then its message is more than
 // the meaning of the status, and does not repeat the path. Where the path has the model, that need
-// not be so in an error of the API, and an odd name makes a path that the API does not have. A status of 0 is an error inside
-// an answer with status 200, as some servers send for every path.
+// not be so in an error of the API, and an odd name makes a path that the API does not have. A
+// status of 0 is an error inside an answer with status 200, as some servers send for every path.
 func lacksMethod(status int, path, message string, body []byte) bool {
 	message = strings.ToLower(strings.TrimRight(message, ". "))
 	repeats := strings.Contains(message, strings.ToLower(path))
