@@ -126,7 +126,7 @@ func (o *Observer) end(x *exchange, r *http.Request, header http.Header, returne
 	switch gone := r.Context().Err() != nil || x.writeFailed || errors.Is(x.failure, context.Canceled); {
 	case gone && !x.complete(header):
 		x.failure = errClientGone
-	case x.failure == nil && !returned:
+	case x.failure == nil && !returned && !gone: // clients may leave as soon as they have all of the answer
 		x.failure = errCutOff
 	}
 	if x.memory != nil {

@@ -232,7 +232,7 @@ func newPipe() (io.WriteCloser, io.Reader) {
 
 func TestAbortedAnswersStayAbortedAndAreErrors(t *testing.T) {
 	both(t, func(t *testing.T, http2 bool) {
-		gone := make(chan struct{})
+		gone, served := make(chan struct{}), make(chan struct{})
 		r := newRig(t, http2, func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
 			case "/cut":
@@ -246,6 +246,13 @@ func TestAbortedAnswersStayAbortedAndAreErrors(t *testing.T) {
 				_ = http.NewResponseController(w).Flush()
 				<-r.Context().Done()
 				close(gone)
+				panic(http.ErrAbortHandler)
+			case "/whole":
+				w.Header().Set("Content-Length", "5")
+				_, _ = io.WriteString(w, "whole")
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+				close(served)
 				panic(http.ErrAbortHandler)
 			}
 		})
@@ -266,9 +273,15 @@ func TestAbortedAnswersStayAbortedAndAreErrors(t *testing.T) {
 		cancel()
 		await.Receive(t, gone, "the end of the request")
 		_ = answer.Body.Close()
-		flows, entries := r.flows(t)
+
 		want := map[string]string{"/cut": "200 the answer was cut off", "/gone": "200 the connection of the client was closed",
 			"/refused": "502 dial https://x.example/?key=REDACTED refused"}
+		if http2 { // an HTTP/1.1 connection stays open after an answer
+			leaveWithAll(t, r, r.URL+"/whole")
+			await.Receive(t, served, "the end of the request")
+			want["/whole"] = "200 "
+		}
+		flows, entries := r.flows(t)
 		for i, f := range flows {
 			path := strings.TrimPrefix(f.URL, r.URL)
 			if got := fmt.Sprint(f.Status, " ", f.Error); got != want[path] || entries[i].Response.Error != f.Error {
@@ -280,6 +293,21 @@ func TestAbortedAnswersStayAbortedAndAreErrors(t *testing.T) {
 			t.Errorf("not recorded: %v", want)
 		}
 	})
+}
+
+// leaveWithAll reads an answer of five bytes and leaves, although the server has not ended it.
+func leaveWithAll(t *testing.T, r *rig, url string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	answer, err := r.Client().Do(newRequest(t, "GET", url, nil).WithContext(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if body, err := io.ReadAll(io.LimitReader(answer.Body, 5)); len(body) != 5 || err != nil {
+		t.Errorf("%q, %v", body, err)
+	}
 }
 
 func TestUpgradesPass(t *testing.T) {
