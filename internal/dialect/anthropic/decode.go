@@ -98,13 +98,14 @@ func (d *Decoder) chunk(c *rawjson.Cursor, data []byte) error {
 	case "message_start":
 		return d.within(e.message, func(c *rawjson.Cursor) { d.readMessage(c, nil) })
 	case "content_block_start":
-		return d.within(e.block, d.beginBlock)
+		d.endBlock() // also if the new one is missing
+		return d.addition(e.block, d.beginBlock)
 	case "content_block_delta":
-		return d.within(e.delta, d.extendBlock)
+		return d.addition(e.delta, d.extendBlock)
 	case "content_block_stop":
 		d.endBlock()
 	case "message_delta":
-		err := d.within(e.delta, d.readStop)
+		err := d.addition(e.delta, d.readStop)
 		d.emitUsage()
 		return err
 	case "message_stop":
@@ -113,6 +114,14 @@ func (d *Decoder) chunk(c *rawjson.Cursor, data []byte) error {
 		return d.within(data, func(c *rawjson.Cursor) { d.readMessage(c, data) })
 	}
 	return nil
+}
+
+// addition reads a member of a chunk. One that is missing adds nothing to the answer.
+func (d *Decoder) addition(raw []byte, read func(c *rawjson.Cursor)) error {
+	if raw == nil {
+		return nil
+	}
+	return d.within(raw, read)
 }
 
 // within reads a member of a chunk. A member that is missing or no object counts as an error.
@@ -186,7 +195,6 @@ func (d *Decoder) readMessage(c *rawjson.Cursor, whole []byte) {
 
 // beginBlock reads the beginning of a block, which is all of it in a whole message.
 func (d *Decoder) beginBlock(c *rawjson.Cursor) {
-	d.endBlock()
 	b := &receivedBlock{}
 	var text, thinking, signature, data string
 	var input, citations, content json.RawMessage

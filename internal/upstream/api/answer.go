@@ -2,12 +2,14 @@ package api
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"net/http"
 
 	"perigee"
 	"perigee/internal/adapt"
 	"perigee/internal/dialect/openai/chat"
+	"perigee/internal/lib/rawjson"
 	"perigee/internal/lib/wire"
 )
 
@@ -92,24 +94,45 @@ func hasContent(events []perigee.Event) bool {
 	return false
 }
 
-// reported returns the error of a chunk. If the provider reports an error in it, and the caller has
-// its chunks, the caller gets this one, too, in place of perigee's error or, if clients do not
-// recognize it as an error, before it.
+// reported returns the error of a chunk. If the caller has the provider's chunks, and its clients
+// take this one for an error, the caller gets it in place of perigee's error. A chunk with an error
+// that they would overlook comes before perigee's, so that no stream ends without its end and
+// without an error.
 func (a *answer) reported(err error, data, frame []byte) error {
 	e, ok := errors.AsType[*perigee.Error](err)
-	if !ok || !a.frames || !a.started || !bytes.HasPrefix(data, []byte("{")) {
+	if !ok || !a.frames || !a.started {
 		return err
 	}
 	if errors.Is(e, chat.ErrInChoice) {
 		a.relay.Send(a.frame(frame, true, false))
 		return err
 	}
-	if _, ok := e.Cause.(*perigee.Fault); e.Cause != nil && !ok {
-		return err // the decoder could not read it
+	if !isErrorEvent(a.dialect, data) {
+		return err
 	}
 	c := *e
 	c.Raw = &perigee.RawError{Dialect: a.dialect, Body: bytes.Clone(frame)}
 	return &c
+}
+
+// isErrorEvent reports whether clients of a dialect take an event of a stream for an error.
+func isErrorEvent(d perigee.Dialect, data []byte) bool {
+	c := rawjson.NewCursor(data)
+	if rawjson.Check(data) != nil || c.Kind() != rawjson.Object {
+		return false
+	}
+	var kind, failure json.RawMessage
+	c.Read(nil, "type", &kind, "error", &failure)
+	explained := len(failure) > len("{}") && (failure[0] == '{' || failure[0] == '"') // the libraries test its truth
+	switch d {
+	case perigee.DialectOpenAIChat:
+		return explained
+	case perigee.DialectOpenAIResponses:
+		return explained || string(kind) == `"error"` || string(kind) == `"response.failed"`
+	case perigee.DialectAnthropic:
+		return explained && string(kind) == `"error"`
+	}
+	return false
 }
 
 // End returns an error for a response without its end, which was cut short.
