@@ -20,7 +20,8 @@ import (
 // [DONE], and some send it although the answer was cut short.
 type Decoder struct {
 	started bool
-	choices []*receivedChoice
+	choices map[int]*receivedChoice // by index
+	open    int                     // choices that are not finished
 	cursor  rawjson.Cursor
 	events  []perigee.Event // of the chunk that is read
 	start   perigee.Event
@@ -60,7 +61,7 @@ const maxOpenCalls = 128
 
 // Finished reports whether the answer has come to its end.
 func (d *Decoder) Finished() bool {
-	return len(d.choices) > 0 && !slices.ContainsFunc(d.choices, func(c *receivedChoice) bool { return !c.finished })
+	return len(d.choices) > 0 && d.open == 0
 }
 
 // Decode appends the events of a chunk, or of a whole answer. For data that is no answer or reports
@@ -186,13 +187,15 @@ func (d *Decoder) choice(c *rawjson.Cursor, i int) {
 }
 
 func (d *Decoder) choiceOf(index int) *receivedChoice {
-	for _, c := range d.choices {
-		if c.index == index {
-			return c
-		}
+	if c := d.choices[index]; c != nil {
+		return c
+	}
+	if d.choices == nil {
+		d.choices = map[int]*receivedChoice{}
 	}
 	c := &receivedChoice{index: index}
-	d.choices = append(d.choices, c)
+	d.choices[index] = c
+	d.open++
 	return c
 }
 
@@ -459,6 +462,7 @@ func (d *Decoder) finish(choice *receivedChoice, reason string) {
 	}
 	d.completeCalls(choice, true)
 	choice.finished = true
+	d.open--
 	d.emit(perigee.Event{Kind: perigee.EventFinish, Candidate: choice.index, Signature: choice.details.encode(),
 		Finish: &perigee.Finish{Kind: finishKinds[reason], Reason: reason, Dialect: perigee.DialectOpenAIChat}})
 }
