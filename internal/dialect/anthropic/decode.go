@@ -24,6 +24,7 @@ type Decoder struct {
 
 	ground perigee.Grounding // so far
 	length int               // of the text of the answer in bytes, without the open block
+	found  int64             // the size of what ground was read from
 }
 
 // A receivedBlock is the block that the provider is writing.
@@ -49,6 +50,16 @@ type receivedStop struct{ reason, sequence, explanation string }
 
 // Finished reports whether the answer has come to its end.
 func (d *Decoder) Finished() bool { return d.finished }
+
+// Kept returns the number of bytes that are kept of the answer: the open block, and what the sources
+// of its texts were read from.
+func (d *Decoder) Kept() int64 {
+	kept := d.found
+	if d.open != nil {
+		kept += int64(len(d.open.input) + len(d.open.text))
+	}
+	return kept
+}
 
 // Decode appends the events of the data of an event, or of a whole message. For data that is no
 // answer or reports an error, it returns an error, and events without additions. Events of an
@@ -226,6 +237,7 @@ func (d *Decoder) beginBlock(c *rawjson.Cursor) {
 			b.input = slices.Clone(input)
 		}
 	case "web_search_tool_result":
+		d.found += int64(len(content))
 		d.addFindings(content)
 	}
 }

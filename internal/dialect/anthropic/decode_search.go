@@ -85,6 +85,7 @@ func (d *Decoder) support(b *receivedBlock) {
 	if len(b.cited) == 0 {
 		return
 	}
+	d.found += int64(len(b.text))
 	d.ground.Supports = append(d.ground.Supports, perigee.Support{Start: d.length - b.length, End: d.length,
 		Text: string(b.text), Sources: b.cited})
 	d.emitGrounding()

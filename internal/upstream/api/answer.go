@@ -25,6 +25,9 @@ type answer struct {
 	decoder  decoder
 	events   []perigee.Event // events of the last chunk, kept to reuse their memory
 	started  bool            // a chunk has arrived
+
+	origin   *perigee.Origin
+	reserved int64 // bytes of the memory budget for what the decoder keeps
 }
 
 // Chunk emits one chunk.
@@ -56,6 +59,9 @@ func (a *answer) emit(data, frame []byte, more bool) error {
 	}
 	a.events = events
 	a.started = true
+	if err := a.keep(); err != nil {
+		return err
+	}
 	if len(events) > 0 && events[0].Kind == perigee.EventStart {
 		events[0].Upstream, events[0].Header = a.upstream, a.header
 		if a.frames {
@@ -82,6 +88,44 @@ func (a *answer) emit(data, frame []byte, more bool) error {
 		}
 	}
 	return nil
+}
+
+const (
+	// keptCopies is how often the budget counts what a decoder keeps: its buffer, which is copied when
+	// it grows, and the event of all of it.
+	keptCopies = 3
+	// keptStep is the number of bytes that are reserved or released at once.
+	keptStep = 64 << 10
+)
+
+// keep reserves memory for what the decoder keeps. The error is the memory budget's.
+func (a *answer) keep() error {
+	k, ok := a.decoder.(keeper)
+	if !ok {
+		return nil
+	}
+	need := keptCopies * k.Kept()
+	switch {
+	case need > a.reserved:
+		more := need - a.reserved
+		if more < keptStep {
+			return nil
+		}
+		if err := a.origin.Reserve(more); err != nil {
+			return err
+		}
+		a.reserved = need
+	case need < a.reserved-keptStep:
+		a.origin.Unreserve(a.reserved - need)
+		a.reserved = need
+	}
+	return nil
+}
+
+// release releases the memory when the answer is over.
+func (a *answer) release() {
+	a.origin.Unreserve(a.reserved)
+	a.reserved = 0
 }
 
 // hasContent reports whether any of the events is content, or the end of the answer.

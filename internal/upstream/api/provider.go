@@ -116,6 +116,13 @@ type decoder interface {
 	Finished() bool
 }
 
+// A keeper is a decoder that keeps parts of an answer until more of it arrives, such as the arguments
+// of a call.
+type keeper interface {
+	// Kept returns the approximate number of bytes that it keeps.
+	Kept() int64
+}
+
 // A counting is the method that counts the tokens of a request.
 type counting struct {
 	target  func(base, model string) string

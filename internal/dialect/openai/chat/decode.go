@@ -22,6 +22,7 @@ type Decoder struct {
 	started bool
 	choices map[int]*receivedChoice // by index
 	open    int                     // choices that are not finished
+	kept    int64
 	cursor  rawjson.Cursor
 	events  []perigee.Event // of the chunk that is read
 	start   perigee.Event
@@ -63,6 +64,13 @@ const maxOpenCalls = 128
 func (d *Decoder) Finished() bool {
 	return len(d.choices) > 0 && d.open == 0
 }
+
+// Kept returns the approximate number of bytes that are kept of the answer: calls that are not
+// complete, what came after them, details of the reasoning, and the choices.
+func (d *Decoder) Kept() int64 { return d.kept }
+
+// partSize is the approximate size of a choice or a call, without its content.
+const partSize = 256
 
 // Decode appends the events of a chunk, or of a whole answer. For data that is no answer or reports
 // an error, it returns an error, and events without additions.
@@ -196,6 +204,7 @@ func (d *Decoder) choiceOf(index int) *receivedChoice {
 	c := &receivedChoice{index: index}
 	d.choices[index] = c
 	d.open++
+	d.kept += partSize
 	return c
 }
 
@@ -220,7 +229,7 @@ func (d *Decoder) delta(choice *receivedChoice, raw json.RawMessage) {
 				reasoning = said
 			}
 		case "reasoning_details":
-			choice.details.add(c)
+			d.kept += choice.details.add(c)
 		case "refusal":
 			refusal = text(c)
 		case "tool_calls":
@@ -251,6 +260,7 @@ func (d *Decoder) emitText(choice *receivedChoice, kind perigee.EventKind, text 
 	}
 	if len(choice.calls) > 0 && choice.calls[0].shown {
 		choice.held = append(choice.held, ev)
+		d.kept += partSize + ev.Size()
 		return
 	}
 	d.emit(ev)
@@ -372,6 +382,7 @@ func (d *Decoder) piece(choice *receivedChoice, p callPiece) {
 			call.slot = p.slot
 		}
 		choice.calls = append(choice.calls, call)
+		d.kept += partSize
 	}
 	call.id, call.name = cmp.Or(call.id, p.id), cmp.Or(call.name, name)
 	if custom {
@@ -380,8 +391,10 @@ func (d *Decoder) piece(choice *receivedChoice, p callPiece) {
 	if object != nil && len(call.args) == 0 {
 		call.args, call.object = slices.Clone(object), true
 		more = string(object)
+		d.kept += int64(len(object))
 	} else if !call.object {
 		call.args = append(call.args, more...)
+		d.kept += int64(len(more))
 	}
 	d.show(choice, call, more)
 }
@@ -438,6 +451,7 @@ func (d *Decoder) completeCalls(choice *receivedChoice, all bool) {
 			d.show(choice, call, customEnd)
 		}
 		choice.calls = choice.calls[1:]
+		d.kept -= partSize + int64(len(call.args))
 		args, _ := openai.Arguments(call.args)
 		if call.custom {
 			args = json.RawMessage(customHead + string(call.args) + customEnd)
@@ -447,6 +461,9 @@ func (d *Decoder) completeCalls(choice *receivedChoice, all bool) {
 				Call: &perigee.FunctionCall{ID: call.id, Name: call.name, Args: args}})
 		}
 		d.events = append(d.events, choice.held...)
+		for i := range choice.held {
+			d.kept -= partSize + choice.held[i].Size()
+		}
 		choice.held = nil
 	}
 }

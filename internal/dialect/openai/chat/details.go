@@ -23,19 +23,21 @@ type detail struct {
 // growing are the members that come in pieces.
 var growing = []string{"text", "summary"}
 
-// add reads a list of pieces. Elements that are no objects are ignored.
-func (l *details) add(c *rawjson.Cursor) {
+// add reads a list of pieces, and returns by how many bytes the details have grown. Elements that are
+// no objects are ignored.
+func (l *details) add(c *rawjson.Cursor) (grown int64) {
 	if c.Kind() != rawjson.Array {
-		return
+		return 0
 	}
 	for range c.Array() {
 		if c.Kind() == rawjson.Object {
-			l.piece(c)
+			grown += l.piece(c)
 		}
 	}
+	return grown
 }
 
-func (l *details) piece(c *rawjson.Cursor) {
+func (l *details) piece(c *rawjson.Cursor) (grown int64) {
 	var p detail
 	for key := range c.Object() {
 		name, kind := string(key), c.Kind()
@@ -53,26 +55,37 @@ func (l *details) piece(c *rawjson.Cursor) {
 	n := len(*l) - 1
 	if n < 0 || p.name == "" || (*l)[n].kind != p.kind || (*l)[n].index != p.index || (*l)[n].name != p.name {
 		*l = append(*l, p)
-		return
+		grown = partSize + int64(len(p.kind)+len(p.index)+len(p.text))
+		for _, f := range p.rest {
+			grown += fieldSize + int64(len(f.Name)+len(f.Value))
+		}
+		return grown
 	}
 	last := &(*l)[n]
 	last.text = append(last.text, p.text...)
+	grown = int64(len(p.text))
 	for _, f := range p.rest {
-		last.set(f)
+		grown += last.set(f)
 	}
+	return grown
 }
 
-// set replaces a member, unless the piece has null for it.
-func (d *detail) set(f perigee.Field) {
+// fieldSize is the size of a member, without its content.
+const fieldSize = 40
+
+// set replaces a member, unless the piece has null for it, and returns the growth.
+func (d *detail) set(f perigee.Field) (grown int64) {
 	for i := range d.rest {
 		if d.rest[i].Name == f.Name {
 			if string(f.Value) != "null" {
+				grown = int64(len(f.Value) - len(d.rest[i].Value))
 				d.rest[i].Value = f.Value
 			}
-			return
+			return grown
 		}
 	}
 	d.rest = append(d.rest, f)
+	return fieldSize + int64(len(f.Name)+len(f.Value))
 }
 
 // encode returns the list as JSON, or "" if it is empty.

@@ -25,6 +25,7 @@ type Decoder struct {
 	byIndex  map[int64]*receivedItem // the last item with the index
 	call     *receivedItem           // the call that pieces are emitted of
 	held     []perigee.Event         // content that came between these pieces
+	kept     int64
 
 	events  []perigee.Event // of the chunk that is read
 	start   perigee.Event
@@ -39,6 +40,13 @@ func NewDecoder(streamed bool) *Decoder {
 
 // Finished reports whether the answer has come to its end.
 func (d *Decoder) Finished() bool { return d.finished }
+
+// Kept returns the approximate number of bytes that are kept of the answer: calls that are not
+// complete, what came after the first of them, and the names of the items.
+func (d *Decoder) Kept() int64 { return d.kept }
+
+// itemSize is the approximate size of an item or an event, without its content.
+const itemSize = 256
 
 // Decode appends the events of a chunk. For data that is no answer or reports an error, it returns
 // an error, and events without additions.
@@ -330,6 +338,7 @@ func (d *Decoder) usage(raw json.RawMessage) {
 func (d *Decoder) emit(ev perigee.Event) {
 	if d.call != nil {
 		d.held = append(d.held, ev)
+		d.kept += itemSize + ev.Size()
 		return
 	}
 	d.events = append(d.events, ev)

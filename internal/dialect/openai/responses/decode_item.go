@@ -65,6 +65,7 @@ func (d *Decoder) newItem(index int64, id, kind string) *receivedItem {
 		index = int64(len(d.items))
 	}
 	d.items = append(d.items, item)
+	d.kept += itemSize + int64(len(id))
 	d.byIndex[index] = item
 	if id != "" {
 		d.byID[id] = item
@@ -154,6 +155,7 @@ func (d *Decoder) whole(r *receivedItem, item *outputItem) {
 		d.sign(r, item.encrypted)
 	case "function_call", "custom_tool_call":
 		if len(r.input) == 0 || r.kind == "function_call" && rawjson.Check(r.input) != nil {
+			d.kept += int64(len(item.input) - len(r.input))
 			r.input = []byte(item.input)
 		}
 	case "web_search_call":
@@ -172,14 +174,16 @@ func (d *Decoder) complete(r *receivedItem) {
 	if r.done {
 		return
 	}
-	r.done, r.parts = true, nil
+	d.kept -= int64(len(r.input))
+	input := r.input
+	r.done, r.parts, r.input = true, nil, nil
 	custom := r.kind == "custom_tool_call"
 	if !custom && r.kind != "function_call" || r.name == "" {
 		return
 	}
-	args, _ := openai.Arguments(r.input)
+	args, _ := openai.Arguments(input)
 	if custom {
-		args = openai.Wrap("input", rawjson.AppendString(nil, string(r.input)))
+		args = openai.Wrap("input", rawjson.AppendString(nil, string(input)))
 	}
 	own := d.call == r
 	if own {
@@ -190,6 +194,9 @@ func (d *Decoder) complete(r *receivedItem) {
 	}
 	d.emit(perigee.Event{Kind: perigee.EventCall, Call: &perigee.FunctionCall{ID: cmp.Or(r.callID, r.id), Name: r.name, Args: args}})
 	if own {
+		for i := range d.held {
+			d.kept -= itemSize + d.held[i].Size()
+		}
 		d.events, d.held = append(d.events, d.held...), nil
 	}
 }
@@ -202,6 +209,7 @@ func (d *Decoder) callPiece(r *receivedItem, delta string) {
 		return
 	}
 	r.input = append(r.input, delta...)
+	d.kept += int64(len(delta))
 	if d.call == nil && r.callID != "" && r.name != "" {
 		d.call, delta = r, string(r.input)
 		if r.kind == "custom_tool_call" {
