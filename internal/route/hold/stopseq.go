@@ -45,9 +45,32 @@ func (u *StopSequences) Stream(ctx context.Context, req *perigee.Request) iter.S
 			u.Passthrough.Stream(ctx, req)(yield)
 			return
 		}
+		if err := checkStops(g.Stop[limit:]); err != nil {
+			yield(perigee.Event{}, err)
+			return
+		}
 		a := answer{asked: prompt.EstimateTokens(), watch: newWatch(g.Stop[limit:]), log: req.Log, yield: yield}
 		a.run(u.Passthrough.Stream(ctx, withStops(req, prompt, g.Stop[:limit])))
 	}
+}
+
+// Each byte of the answer is compared with each sequence, so they are limited, far beyond real use.
+const (
+	maxStops     = 64
+	maxStopBytes = 16 << 10 // together
+)
+
+// checkStops returns an error if there are more sequences to search for than the limits allow.
+func checkStops(list []string) error {
+	bytes := 0
+	for _, s := range list {
+		bytes += len(s)
+	}
+	if len(list) <= maxStops && bytes <= maxStopBytes {
+		return nil
+	}
+	return perigee.Errorf(perigee.ClassInvalid, "the stop sequences beyond those that the provider takes are more than %d, or longer than %d bytes together",
+		maxStops, maxStopBytes).WithHint("send fewer or shorter stop sequences")
 }
 
 // withStops returns the request with only some of its stop sequences. It requests a stream, which

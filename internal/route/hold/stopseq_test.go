@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 
@@ -171,6 +172,32 @@ type limited struct {
 }
 
 func (l *limited) StopLimit(*perigee.Request) int { return l.limit }
+
+// Sequences that the provider takes are not searched for, and do not count.
+func TestSequencesToMatchAreLimited(t *testing.T) {
+	for _, c := range []struct {
+		limit, count, length int
+		refused              bool
+	}{
+		{0, maxStops, 1, false},
+		{0, maxStops + 1, 1, true},
+		{5, maxStops + 5, 1, false},
+		{5, maxStops + 6, 1, true},
+		{0, 2, maxStopBytes / 2, false},
+		{0, 2, maxStopBytes/2 + 1, true},
+	} {
+		up := &limited{scripted: scripted{events: []perigee.Event{text("one")}}, limit: c.limit}
+		req := request(slices.Repeat([]string{strings.Repeat("b", c.length)}, c.count)...)
+		req.ReportStopSequence = false
+		var err error
+		for _, err = range AtStopSequences(up).Stream(t.Context(), req) {
+		}
+		e, ok := errors.AsType[*perigee.Error](err)
+		if ok != c.refused || ok && (e.Class != perigee.ClassInvalid || up.asked != nil) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
 
 func TestSequencesBeyondTheLimitAreMatched(t *testing.T) {
 	two := int64(2)
