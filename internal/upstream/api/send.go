@@ -224,7 +224,8 @@ func beginning(resp *http.Response) []byte {
 // isError reports whether an answer with status 200 that begins with head is an error. Such an
 // answer comes in one piece, even if a stream was requested, and starts with the error.
 func isError(h http.Header, head []byte) bool {
-	return isJSON(h) && bytes.HasPrefix(bytes.TrimLeft(head, "[{ \t\r\n"), []byte(`"error"`))
+	value, ok := bytes.CutPrefix(bytes.TrimLeft(head, "[{ \t\r\n"), []byte(`"error"`))
+	return ok && isJSON(h) && !bytes.HasPrefix(bytes.TrimLeft(value, ": \t\r\n"), []byte("null"))
 }
 
 func isJSON(h http.Header) bool {
