@@ -183,6 +183,9 @@ func (u *Upstream) try(ctx context.Context, out *outgoing, key *key) (*http.Resp
 	defer resp.Body.Close()
 	explanation, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
 	e := u.decodeError(status, explanation)
+	if 0 < status && status < http.StatusBadRequest { // such as a redirect, which is not followed with the key
+		e.Class, e.Hint = perigee.ClassUnavailable, u.checkURL()
+	}
 	if e.Retry == 0 {
 		e.Retry = providererr.RetryAfter(resp.Header, u.opts.Now())
 	}
@@ -192,7 +195,7 @@ func (u *Upstream) try(ctx context.Context, out *outgoing, key *key) (*http.Resp
 	if lacksMethod(status, req.URL.Path, e.Message, explanation) {
 		e = u.withoutMethod(req.URL, e)
 	}
-	if status != 0 && out.dialect != "" && passes(e, explanation) {
+	if status >= http.StatusBadRequest && out.dialect != "" && passes(e, explanation) {
 		e.Raw = &perigee.RawError{Dialect: out.dialect, Status: status, Header: u.answerHeader(out, resp), Body: explanation}
 	}
 	return nil, e
