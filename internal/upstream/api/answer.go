@@ -54,6 +54,13 @@ func (a *answer) frame(frame []byte, bare, more bool) perigee.Event {
 // emit emits a chunk. frame is its form for callers of the dialect.
 func (a *answer) emit(data, frame []byte, more bool) error {
 	events, err := a.decoder.Decode(a.events[:0], data)
+	if err != nil && a.frames {
+		// The other half of the character is in the next chunk. No decoder has read a part of this one.
+		if whole := rawjson.ReplaceHalves(data); whole != nil {
+			data = whole
+			events, err = a.decoder.Decode(a.events[:0], data)
+		}
+	}
 	if err != nil {
 		return a.reported(err, data, frame)
 	}

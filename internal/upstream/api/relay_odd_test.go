@@ -46,11 +46,13 @@ var goodStreams = map[perigee.Dialect][]string{
 
 // harmless are events that add nothing to an answer.
 var harmless = map[perigee.Dialect][]string{
-	perigee.DialectOpenAIChat: {`{"id":"c1","choices":[{"index":0}]}`, `{"id":"c1","choices":[{"index":0,"delta":null}]}`, `{"error":null}`},
+	perigee.DialectOpenAIChat: {`{"id":"c1","choices":[{"index":0}]}`, `{"id":"c1","choices":[{"index":0,"delta":null}]}`, `{"error":null}`,
+		`{"choices":[{"index":0,"delta":{"content":"\ud83d"}}]}`},
 	perigee.DialectOpenAIResponses: {`{"type":"response.output_item.added","output_index":1}`, `{"type":"response.in_progress","response":null}`,
-		`{"type":"response.zebra.delta","delta":"x"}`},
+		`{"type":"response.zebra.delta","delta":"x"}`, `{"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"\uDE00"}`},
 	perigee.DialectAnthropic: {`{"type":"message_delta","usage":{"output_tokens":3}}`, `{"type":"content_block_delta","index":0}`,
-		`{"type":"content_block_delta","index":0,"delta":null}`, `{"type":"content_block_start","index":1}`, `{"type":"ping","error":null}`},
+		`{"type":"content_block_delta","index":0,"delta":null}`, `{"type":"content_block_start","index":1}`, `{"type":"ping","error":null}`,
+		`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"\ud83d"}}`},
 }
 
 // odd are events that no decoder can read, or that report an error in a way that clients overlook.
