@@ -46,6 +46,19 @@ const (
 	ReasoningDetails                      // reasoning_details, as the server has sent them
 )
 
+// member returns the member of a message with the thinking, or "" if it has no member of its own.
+func (f ReasoningForm) member() string {
+	switch f {
+	case ReasoningContent:
+		return "reasoning_content"
+	case ReasoningField:
+		return "reasoning"
+	case ReasoningDetails:
+		return "reasoning_details"
+	}
+	return ""
+}
+
 // An Envelope has the members of a request beside its prompt.
 type Envelope struct {
 	Model   string

@@ -9,9 +9,10 @@ import (
 
 // A History is how a server takes the reasoning in the messages of the model.
 type History struct {
-	Form    ReasoningForm
-	Keep    bool // every message with calls must have it
-	Refused bool // no message may have it
+	Form     ReasoningForm
+	Keep     bool // every message with calls must have it
+	Complete bool // with Keep: every message of the model must have it
+	Refused  bool // no message may have it
 }
 
 // Rewrite returns the edits of a body after which its messages have the reasoning and the ids of calls
@@ -32,7 +33,7 @@ func Rewrite(index *rawjson.Document, body []byte, h History, recall perigee.Rec
 
 // rewriteReasoning returns the edits for the reasoning.
 func rewriteReasoning(index *rawjson.Document, body []byte, h History, recall perigee.Recall) (edits []rawjson.Edit, notes []perigee.Note) {
-	messages := modelMessages(index.Value(body))
+	messages := modelMessages(index.Value(body), h.Complete)
 	if len(messages) == 0 {
 		return nil, nil
 	}
@@ -53,13 +54,16 @@ func rewriteReasoning(index *rawjson.Document, body []byte, h History, recall pe
 			dropped.Add(perigee.NoteOmitted, "earlier thinking")
 		}
 		var missing []byte
-		if len(m.calls) > 0 && !h.Refused && (drops || !m.plain || h.Keep && !m.keeps) {
+		if (len(m.calls) > 0 || h.Complete) && !h.Refused && (drops || !m.plain || h.Keep && !m.keeps) {
 			missing = h.encode(list[i].Known)
 		}
-		if missing != nil {
-			edits = append(edits, rawjson.Edit{Start: m.start + 1, End: m.start + 1, New: missing})
+		if null, ok := m.nulls[h.Form.member()]; missing != nil && ok && !drops { // no member may occur twice
+			edits = append(edits, rawjson.Edit{Start: null, End: null + len("null"), New: missing})
+		} else if missing != nil {
+			member := append(rawjson.AppendString(nil, h.Form.member()), ':')
+			edits = append(edits, rawjson.Edit{Start: m.start + 1, End: m.start + 1, New: append(append(member, missing...), ',')})
 		}
-		if drops || missing != nil && m.null { // no member may occur twice
+		if drops {
 			r := remover{body: body, at: m.start, edits: edits}
 			r.message(rawjson.NewCursor(body[m.start:m.end]))
 			edits = r.edits
@@ -118,8 +122,8 @@ func eachMessage(c *rawjson.Cursor, visit func()) {
 	}
 }
 
-// encode returns the member for the reasoning of a message with calls, and a comma. It is nil if the
-// server needs none.
+// encode returns the member for the reasoning of a message, as h.Form names it. It is nil if the server
+// needs none.
 func (h *History) encode(known []perigee.Part) []byte {
 	if known == nil && !h.Keep {
 		return nil
@@ -127,34 +131,34 @@ func (h *History) encode(known []perigee.Part) []byte {
 	w := requestWriter{form: Form{Reasoning: h.Form}}
 	w.Object()
 	w.thoughts(known)
-	members := w.EndObject().Buf[1:]
-	if len(members) == 1 {
+	object := w.EndObject().Buf
+	start, end, ok := rawjson.Find(object, h.Form.member())
+	if !ok {
 		return nil
 	}
-	members[len(members)-1] = ','
-	return members
+	return object[start:end:end]
 }
 
 // A modelMessage is a message of the model in the bytes of a request.
 type modelMessage struct {
 	start, end int // of the object
 	thinking   perigee.Text
-	calls      []string // the ids of its calls
-	reasons    bool     // it has a member with reasoning or signatures
-	plain      bool     // it has reasoning, beyond signatures
-	null       bool     // one of these members is null
-	keeps      bool     // it has reasoning_content, which servers require that must have reasoning back
+	calls      []string       // the ids of its calls
+	reasons    bool           // it has a member with reasoning or signatures
+	plain      bool           // it has reasoning, beyond signatures
+	nulls      map[string]int // the offsets of such members that are null
+	keeps      bool           // it has reasoning_content, which servers require that must have reasoning back
 }
 
 // reasoningMembers are the members of a message with reasoning or signatures.
 var reasoningMembers = []string{"reasoning_content", "reasoning", "reasoning_details", "extra_content"}
 
-// modelMessages lists the messages of the model, in the body before a cursor, that have reasoning or
-// calls.
-func modelMessages(c *rawjson.Cursor) (list []modelMessage) {
+// modelMessages lists the messages of the model, in the body before a cursor: all, or those that have
+// reasoning or calls.
+func modelMessages(c *rawjson.Cursor, all bool) (list []modelMessage) {
 	eachMessage(c, func() {
 		m := modelMessage{start: c.Offset()}
-		if m.read(c) == "assistant" && (m.reasons || len(m.calls) > 0) {
+		if m.read(c) == "assistant" && (all || m.reasons || len(m.calls) > 0) {
 			list = append(list, m)
 		}
 	})
@@ -179,7 +183,12 @@ func (m *modelMessage) member(c *rawjson.Cursor, key []byte) {
 	kind := c.Kind()
 	switch name := string(key); {
 	case kind == rawjson.Null:
-		m.null = m.null || slices.Contains(reasoningMembers, name)
+		if slices.Contains(reasoningMembers, name) {
+			if m.nulls == nil {
+				m.nulls = map[string]int{}
+			}
+			m.nulls[name] = c.Offset()
+		}
 	case slices.Contains(reasoningMembers, name):
 		m.reasons = true
 		m.plain = m.plain || name != "extra_content"
@@ -299,22 +308,23 @@ func (r *remover) call(c *rawjson.Cursor) {
 	}
 }
 
-// content removes the thinking of a content that is a list. One without any parts left is an empty
-// text.
+// content removes the thinking of a content that is a list. One that loses all of its parts becomes an
+// empty text.
 func (r *remover) content(c *rawjson.Cursor) {
 	before, start, parts := len(r.edits), r.at+c.Offset(), r.removal(c)
-	left := 0
+	left, dropped := 0, 0
 	for range c.Array() {
 		at := r.at + c.Offset()
 		if part := c.Raw(); isThinkingPart(part) {
 			r.edits = parts.Drop(r.edits, r.at+c.Offset())
+			dropped++
 			continue
 		}
 		parts.Keep(r.edits, at)
 		parts.End = r.at + c.Offset()
 		left++
 	}
-	if left == 0 {
+	if left == 0 && dropped > 0 {
 		r.edits = append(r.edits[:before], rawjson.Edit{Start: start, End: r.at + c.Offset(), New: []byte(`""`)})
 	}
 }

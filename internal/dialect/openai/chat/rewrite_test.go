@@ -42,6 +42,7 @@ func TestRewriteReasoning(t *testing.T) {
 	content := History{Form: ReasoningContent}
 	keep := History{Form: ReasoningContent, Keep: true}
 	details, none := History{Form: ReasoningDetails}, History{}
+	complete := History{Form: ReasoningContent, Keep: true, Complete: true}
 	refused := History{Form: ReasoningContent, Keep: true, Refused: true}
 	const other, omitted = "dropped reasoning of another model", "omitted earlier thinking"
 	calls := func(id, more string) string { return `"tool_calls": [ {"id":"` + id + `"` + more + `}]}` }
@@ -59,9 +60,14 @@ func TestRewriteReasoning(t *testing.T) {
 		"an empty one":                      {keep, `{"role":"assistant","reasoning_content":"",` + calls("mine", ""), ``, ""},
 		"unknown thinking":                  {keep, `{"role":"assistant",` + calls("unknown", ""), `{"reasoning_content":"","role":"assistant",` + calls("unknown", ""), ""},
 		"unknown thinking in another field": {keep, `{"role":"assistant","reasoning":"x",` + calls("unknown", ""), `{"reasoning_content":"","role":"assistant","reasoning":"x",` + calls("unknown", ""), ""},
-		"null instead of thinking":          {keep, `{"role":"assistant","reasoning_content":null,` + calls("mine", ""), `{"reasoning_content":"a\n\n\u0062","role":"assistant","tool_calls":[ {"id":"mine"}]}`, ""},
+		"null instead of thinking":          {keep, `{"role":"assistant","reasoning_content":null,` + calls("mine", ""), `{"role":"assistant","reasoning_content":"a\n\n\u0062",` + calls("mine", ""), ""},
+		"null beside reasoning":             {keep, `{"role":"assistant","reasoning_content":null,"reasoning":"x",` + calls("unknown", `,"extra_content":{"a":1}`), `{"role":"assistant","reasoning_content":"","reasoning":"x",` + calls("unknown", `,"extra_content":{"a":1}`), ""},
+		"null in another field":             {keep, `{"role":"assistant","reasoning":null,` + calls("unknown", ""), `{"reasoning_content":"","role":"assistant","reasoning":null,` + calls("unknown", ""), ""},
+		"null of another provider":          {keep, `{"role":"assistant","reasoning_content":null,"reasoning":"x",` + calls("other", ""), `{"reasoning_content":"","role":"assistant",` + calls("other", ""), other},
 		"unknown thinking that is not due":  {content, `{"role":"assistant",` + calls("unknown", ""), ``, ""},
 		"a server without reasoning":        {none, `{"role":"assistant",` + calls("mine", ""), ``, ""},
+		"no calls where all have it":        {complete, `{"role":"assistant","content":"x"}`, `{"reasoning_content":"","role":"assistant","content":"x"}`, ""},
+		"an empty list as content":          {refused, `{"role":"assistant","content":[],"reasoning_content":"x"}`, `{"role":"assistant","content":[]}`, omitted},
 		"no calls":                          {keep, `{"role":"assistant","content":"x"}`, ``, ""},
 		"thinking of another provider":      {content, `{"role":"assistant", "reasoning":"theirs", "content":"x"}`, `{"role":"assistant","content":"x"}`, other},
 		"a call of another provider":        {keep, `{"role":"assistant","reasoning_content":"x","reasoning_details":[1],"extra_content":{},` + calls("other", `,"extra_content":{"google":{"thought_signature":"s"}}`), `{"reasoning_content":"","role":"assistant","tool_calls":[{"id":"other"}]}`, other},
