@@ -32,7 +32,9 @@ type Server struct {
 
 	Reasoning     bool // accepts the model's earlier thinking as text
 	KeepReasoning bool // requires it in every message with calls, where there are tools
-	Sealed        bool // accepts earlier thinking that it has signed or sealed itself
+	// CompleteReasoning is set if it is required in every message of the model.
+	CompleteReasoning bool
+	Sealed            bool // accepts earlier thinking that it has signed or sealed itself
 
 	Schemas   bool // the answer may have a schema
 	JSONWord  bool // an answer in JSON requires that word in a message
@@ -463,9 +465,9 @@ func (a *openAI) conversation() {
 	list = a.pair(list)
 	identify(list)
 	a.shorten(list)
-	if a.server.KeepReasoning && a.hasFunctions() {
+	if complete := a.server.CompleteReasoning; complete || a.server.KeepReasoning && a.hasFunctions() {
 		for i := range list {
-			if c := &list[i]; isModel(*c) && slices.ContainsFunc(c.Parts, isCall) && !slices.ContainsFunc(c.Parts, isThought) {
+			if c := &list[i]; isModel(*c) && (complete || slices.ContainsFunc(c.Parts, isCall)) && !slices.ContainsFunc(c.Parts, isThought) {
 				c.Parts = slices.Insert(slices.Clip(c.Parts), 0, perigee.Part{Kind: perigee.PartText, Thought: true})
 			}
 		}

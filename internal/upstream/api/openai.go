@@ -51,7 +51,7 @@ func newOpenAI(u config.Upstream) *Provider {
 		models:    p.listing(),
 		reasoning: func(req *perigee.Request) perigee.Reasoning {
 			r := perigee.Reasoning{Provider: ownReasoning(u), Form: perigee.ReasoningInBlocks}
-			if p.accepts(req.Model).Reasoning && wire(req) == chats {
+			if p.accepts(p.rule(req.Model)).Reasoning && wire(req) == chats {
 				r.Form = perigee.ReasoningInText
 			}
 			return r
@@ -69,24 +69,45 @@ func ownReasoning(u config.Upstream) string { return "upstream " + u.Name }
 // An openAIServer is a server with OpenAI's APIs, and what perigee has learned about its models.
 type openAIServer struct {
 	*profile
-	schemas   *schema.Cache
-	forgetful sync.Map // names of models that refuse reasoning_content in the history
+	schemas *schema.Cache
+	learned sync.Map // the historyRule of models that differ from the profile, by name
 }
 
-// accepts returns what the server accepts for a model.
-func (p *openAIServer) accepts(model string) *adapt.Server {
-	if _, known := p.forgetful.Load(model); known {
-		without := p.chat
-		without.Reasoning, without.KeepReasoning = false, false
-		return &without
+// A historyRule is which messages of the model have reasoning_content in the history.
+type historyRule int
+
+const (
+	historyOfProfile historyRule = iota
+	historyWithout               // none
+	historyComplete              // all, also those without calls
+)
+
+// rule returns the rule of a model.
+func (p *openAIServer) rule(model string) historyRule {
+	rule, _ := p.learned.Load(model)
+	known, _ := rule.(historyRule)
+	return known
+}
+
+// accepts returns what the server accepts for a model with a rule.
+func (p *openAIServer) accepts(rule historyRule) *adapt.Server {
+	server := p.chat
+	switch rule {
+	case historyOfProfile:
+		return &p.chat
+	case historyWithout:
+		server.Reasoning, server.KeepReasoning = false, false
+	case historyComplete:
+		server.KeepReasoning, server.CompleteReasoning = true, true
 	}
-	return &p.chat
+	return &server
 }
 
-// history returns how the server takes reasoning in the messages of a model.
-func (p *openAIServer) history(model string) chat.History {
-	_, refused := p.forgetful.Load(model)
-	return chat.History{Form: p.form.Reasoning, Keep: p.chat.KeepReasoning, Refused: refused || p.silent}
+// history returns how the server takes reasoning in the messages of a model with a rule.
+func (p *openAIServer) history(rule historyRule) chat.History {
+	complete := rule == historyComplete
+	return chat.History{Form: p.form.Reasoning, Keep: p.chat.KeepReasoning || complete, Complete: complete,
+		Refused: rule == historyWithout || p.silent}
 }
 
 // authorization returns the function that adds a key in one of the ways that auth names.
@@ -186,40 +207,38 @@ func (p *openAIServer) chatWire() *Wire {
 // chatMessage returns the client's own bytes if they are in this dialect, and the adapted prompt
 // otherwise.
 func (p *openAIServer) chatMessage(req *perigee.Request) (message, error) {
-	_, forgets := p.forgetful.Load(req.Model)
-	m, err := p.chatBody(req)
-	m.forgets = forgets
-	return m, err
+	return p.chatBody(req, p.rule(req.Model))
 }
 
-func (p *openAIServer) chatBody(req *perigee.Request) (m message, err error) {
+// chatBody returns the message for a model with a rule.
+func (p *openAIServer) chatBody(req *perigee.Request, rule historyRule) (m message, err error) {
 	if req.Verbatim(perigee.DialectOpenAIChat) {
-		return p.ownChat(req)
+		return p.ownChat(req, rule)
 	}
-	prompt, undo, notes, err := p.adapted(req)
+	prompt, undo, notes, err := p.adapted(req, rule)
 	if err != nil {
 		return m, err
 	}
 	envelope := chat.Envelope{Model: req.Model, Stream: req.Stream, Form: p.form, Session: req.Client.Session}
 	pieces, buffer := chat.EncodePieces(prompt, envelope, wire.Buffer)
 	m = newMessage(req, pieces, buffer)
-	m.undo, m.notes = undo, notes
+	m.undo, m.notes, m.history = undo, notes, rule
 	return m, nil
 }
 
 // adapted returns the prompt of a request as the Chat Completions API of the server takes it.
-func (p *openAIServer) adapted(req *perigee.Request) (prompt *perigee.Prompt, undo adapt.Undo, notes []perigee.Note, err error) {
+func (p *openAIServer) adapted(req *perigee.Request, rule historyRule) (prompt *perigee.Prompt, undo adapt.Undo, notes []perigee.Note, err error) {
 	prompt, err = promptOf(req)
 	if err != nil {
 		return nil, undo, nil, err
 	}
-	prompt, undo, notes = adapt.ForOpenAI(prompt, p.accepts(req.Model), req.Model, p.schemas)
+	prompt, undo, notes = adapt.ForOpenAI(prompt, p.accepts(rule), req.Model, p.schemas)
 	return prompt, undo, notes, req.RefuseIfStrict(notes)
 }
 
 // chatCount returns the body of a request that counts the tokens of a prompt. A call has the same one.
 func (p *openAIServer) chatCount(req *perigee.Request) (m message, err error) {
-	prompt, _, _, err := p.adapted(req)
+	prompt, _, _, err := p.adapted(req, p.rule(req.Model))
 	if err != nil {
 		return m, err
 	}
@@ -363,16 +382,16 @@ func fitThinking(req *perigee.Request, server *adapt.Server) (t *perigee.Thinkin
 // ownChat returns the client's own bytes with the name of the routed model, with the usage of
 // streams, with the thinking that the name of the model asks for, and with the reasoning that the
 // server takes.
-func (p *openAIServer) ownChat(req *perigee.Request) (m message, err error) {
+func (p *openAIServer) ownChat(req *perigee.Request, rule historyRule) (m message, err error) {
 	var id func(string) string
 	if p.chat.LimitsIDs() {
 		id = p.chat.CallID
 	}
-	edits, notes := chat.Rewrite(rawjson.Index(req.Index), req.Body, p.history(req.Model), req.Recall, id)
+	edits, notes := chat.Rewrite(rawjson.Index(req.Index), req.Body, p.history(rule), req.Recall, id)
 	if err := req.RefuseIfStrict(notes); err != nil {
 		return m, err
 	}
-	m.body, m.rewrites, m.notes = [][]byte{req.Body}, edits, notes
+	m.body, m.rewrites, m.notes, m.history = [][]byte{req.Body}, edits, notes, rule
 	m.edits = []*change{{name: "model", value: rawjson.AppendString(nil, req.Model), quiet: true}}
 	if req.Stream {
 		if !chat.AsksForUsage(rawjson.Index(req.Index).Value(req.Body)) {
@@ -384,7 +403,7 @@ func (p *openAIServer) ownChat(req *perigee.Request) (m message, err error) {
 	if req.Thinking == nil {
 		return m, nil
 	}
-	fitted, notes, err := fitThinking(req, p.accepts(req.Model))
+	fitted, notes, err := fitThinking(req, p.accepts(rule))
 	for name, value := range chat.ThinkingMembers(fitted, p.form) {
 		m.edits = append(m.edits, &change{name: name, value: value, quiet: true})
 	}
@@ -393,15 +412,24 @@ func (p *openAIServer) ownChat(req *perigee.Request) (m message, err error) {
 }
 
 // repairChat writes a request anew that a model refused because of the thinking in its history. Some
-// models of DeepSeek require it, and the oldest refuse it; that is learned here.
+// models of DeepSeek require it, in messages with calls or in all, and the oldest refuse it. Which
+// ones do is learned once such a request is accepted. A value of the wrong type is the client's own.
 func (p *openAIServer) repairChat(req *perigee.Request, sent *message, refused error) (m message, ok bool) {
-	if !refusedFor(refused, "reasoning_content") || refusedFor(refused, "passed back") || !p.chat.Reasoning {
+	about := func(word string) bool { return refusedFor(refused, word) }
+	if !p.chat.Reasoning || !about("reasoning_content") || about("invalid type") {
 		return m, false
 	}
-	if sent.forgets {
+	rule := historyWithout
+	if about("missing") || about("passed back") || about("required") {
+		p.learned.CompareAndDelete(req.Model, historyWithout)
+		if rule = historyComplete; sent.history == historyWithout {
+			rule = historyOfProfile
+		}
+	}
+	if rule == sent.history || rule == historyComplete && p.form.Reasoning != chat.ReasoningContent {
 		return m, false
 	}
-	p.forgetful.Store(req.Model, true) // a request that was sent at the same time may have been first
-	m, err := p.chatMessage(req)
+	m, err := p.chatBody(req, rule)
+	m.learns = func() { p.learned.Store(req.Model, rule) }
 	return m, err == nil
 }

@@ -114,9 +114,9 @@ func TestServersAcceptWhatClientsSend(t *testing.T) {
 					continue
 				}
 				if model.Forgets {
-					s.forgetful.Store(model.ID, true)
+					s.learned.Store(model.ID, historyWithout)
 				}
-				adapted, _, notes := adapt.ForOpenAI(prompt, s.accepts(model.ID), model.ID, nil)
+				adapted, _, notes := adapt.ForOpenAI(prompt, s.accepts(s.rule(model.ID)), model.ID, nil)
 				body := chat.EncodeRequest(adapted, chat.Envelope{Model: model.ID, Stream: req.Stream, Form: s.form, Session: "s"})
 				if _, refusal := simulated.CheckChat(simulated.Input{Profile: served, Body: body}); refusal != nil {
 					t.Errorf("%s to %s of %s: %s: %s\nnotes: %v", name, model.ID, s.name, refusal.Rule, refusal.Message, notes)
@@ -142,7 +142,7 @@ func TestServersGetTheirStopSequences(t *testing.T) {
 		s := &openAIServer{profile: &profiles[i]}
 		served := simulated.ProfileNamed(s.name)
 		model := served.Models[0].ID
-		adapted, _, _ := adapt.ForOpenAI(prompt, s.accepts(model), model, nil)
+		adapted, _, _ := adapt.ForOpenAI(prompt, s.accepts(historyOfProfile), model, nil)
 		body := chat.EncodeRequest(adapted, chat.Envelope{Model: model, Form: s.form})
 		_, refusal := simulated.CheckChat(simulated.Input{Profile: served, Body: body})
 		if got := len(adapted.Generation.Stop); got != cmp.Or(want[s.name], 4) || refusal != nil {
@@ -222,7 +222,7 @@ func TestOpenAIGetsNoReasoningInMessages(t *testing.T) {
 	for profile, want := range map[string]bool{"openai": false, "azure": false, "generic": true} {
 		p := &openAIServer{profile: profileOf(config.Upstream{Profile: profile})}
 		more := `,{"role":"assistant","content":"a","reasoning_content":"b"},{"role":"user","content":"c"}`
-		m, err := p.ownChat(requestIn(t, perigee.DialectOpenAIChat, "m", false, "hi", more))
+		m, err := p.ownChat(requestIn(t, perigee.DialectOpenAIChat, "m", false, "hi", more), historyOfProfile)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,6 +246,7 @@ func TestRefusedReasoningOfRequestsAtOnce(t *testing.T) {
 	}
 	for range 2 {
 		repaired, ok := p.repairChat(req, &sent, refused)
+		repaired.learns()
 		if !ok || strings.Contains(string(rewritten(&repaired)), "reasoning_content") {
 			t.Fatalf("%v, %s", ok, repaired.body)
 		}

@@ -187,7 +187,12 @@ type message struct {
 	// perigee has asked for it. If it is nil, they get all.
 	hides func(chunk []byte) bool
 
-	forgets bool // it was written for a model that is known to refuse reasoning in the history
+	// history is how much reasoning it has in the messages of the model.
+	history historyRule
+
+	// learns remembers what a repaired message assumes about the model, once the provider has accepted
+	// the message. It may be nil.
+	learns func()
 }
 
 // promptOf returns the prompt of a request that is encoded anew. One in which nothing is asked is

@@ -1,9 +1,11 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"iter"
+	"slices"
 	"strings"
 
 	"perigee"
@@ -56,11 +58,17 @@ func (x *exchange) run(ctx context.Context) (err error) {
 		return err
 	}
 	if repaired, ok := x.via.repair(x.req, &x.sent, err); ok {
-		x.trail.failed(err)
 		if err := x.change(x.req, &repaired); err != nil {
 			return err
 		}
-		return x.ask(ctx, &repaired)
+		if bytes.Equal(slices.Concat(repaired.body...), slices.Concat(x.sent.body...)) {
+			return err // it would be refused again
+		}
+		x.trail.failed(err)
+		err = x.ask(ctx, &repaired)
+		if accepted := err == nil || x.started; accepted && repaired.learns != nil {
+			repaired.learns()
+		}
 	}
 	return err
 }
