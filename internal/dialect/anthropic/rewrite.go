@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -10,29 +9,6 @@ import (
 	"perigee"
 	"perigee/internal/lib/rawjson"
 )
-
-// RewriteModel returns the edit of a body that names another model. There is none if the body names
-// it already. index is of the body, of a text that the body is a part of, or nil.
-func RewriteModel(index *rawjson.Document, body []byte, model string) []rawjson.Edit {
-	c := index.Value(body)
-	for key := range c.Object() {
-		if string(key) != "model" {
-			continue
-		}
-		start, end := c.Span()
-		name := rawjson.AppendString(nil, model)
-		if bytes.Equal(name, body[start:end]) {
-			return nil
-		}
-		return []rawjson.Edit{{Start: start, End: end, New: name}}
-	}
-	start, _ := rawjson.NewCursor(body).Span()
-	member := append(rawjson.AppendString([]byte(`"model":`), model), ',')
-	for range rawjson.NewCursor(body).Object() {
-		return []rawjson.Edit{{Start: start + 1, End: start + 1, New: member}}
-	}
-	return []rawjson.Edit{{Start: start + 1, End: start + 1, New: member[:len(member)-1]}}
-}
 
 // ThinkingMembers returns the members about how much to think, by their paths. The value of a member
 // that must not be there is nil. How thinking is shown stays as the body has it.
@@ -68,7 +44,7 @@ type ThinkingChange struct {
 // messages of the current tool loop that have lost their thinking get it back. A message that would be
 // empty is removed.
 //
-// index is as for RewriteModel. byDefault is set if the model thinks unless the body turns that off.
+// index is of the body, of a text that the body is a part of, or nil. byDefault is set if the model thinks unless the body turns that off.
 func RewriteThinking(index *rawjson.Document, body []byte, recall perigee.Recall, byDefault bool) (edits []rawjson.Edit, change ThinkingChange) {
 	messages, mode := thinkingMessages(index.Value(body))
 	drop := foreignBlocks(messages, recall)

@@ -225,27 +225,20 @@ func (a *anthropicProvider) ownBytes(req *perigee.Request) (m message, err error
 		}
 		index = nil
 	}
-	edits, change := dialect.RewriteThinking(index, body, req.Recall, a.spec(req.Model).Default)
-	if change.Dropped {
+	edits, found := dialect.RewriteThinking(index, body, req.Recall, a.spec(req.Model).Default)
+	if found.Dropped {
 		m.notes = append(m.notes, perigee.OtherReasoning)
 	}
-	if change.Lost {
+	m.edits = []*change{{name: "model", value: rawjson.AppendString(nil, req.Model), quiet: true}}
+	if found.Lost {
 		m.notes = append(m.notes, perigee.Note{Action: perigee.NoteDropped, Subject: lostThoughts})
-		m.edits = (&Members{Drop: []string{"thinking"}}).changes(false)
-		m.edits[0].quiet = true
+		m.edits = append(m.edits, &change{name: "thinking", drop: true, quiet: true})
 	}
 	if err := req.RefuseIfStrict(m.notes); err != nil {
 		return m, err
 	}
-	m.body, m.rewrites = [][]byte{body}, inOrder(edits, dialect.RewriteModel(index, body, req.Model))
+	m.body, m.rewrites = [][]byte{body}, edits
 	return m, nil
-}
-
-// inOrder returns the edits of two lists in the order of their places.
-func inOrder(a, b []rawjson.Edit) []rawjson.Edit {
-	list := append(a, b...)
-	slices.SortStableFunc(list, func(a, b rawjson.Edit) int { return a.Start - b.Start })
-	return list
 }
 
 // withThinking returns the body with the thinking that the name of the model asks for, and notes.

@@ -70,7 +70,34 @@ func (u *Upstream) change(req *perigee.Request, m *message) error {
 	if req.Dialect == perigee.DialectOpenAIImages { // the members of conversations are unknown there
 		return u.edit(req, m, m.edits)
 	}
-	return u.edit(req, m, slices.Concat(m.edits, u.changes))
+	return u.edit(req, m, merged(m.edits, u.changes))
+}
+
+// merged returns the changes of two lists, of which the first one applies where both change the same
+// member. Each member has one change.
+func merged(own, configured []*change) []*change {
+	list := slices.Clone(own)
+	for _, c := range configured {
+		i := slices.IndexFunc(list, func(o *change) bool { return o.name == c.name })
+		switch {
+		case i < 0:
+			list = append(list, c)
+		case list[i].inside == nil: // the whole member is changed already
+		case c.value != nil:
+			both := *c
+			e := memberEditor{body: c.value}
+			e.object(rawjson.NewCursor(c.value), list[i].inside)
+			if both.value = rawjson.Splice(c.value, e.edits...); c.keep {
+				both.inside = list[i].inside
+			}
+			list[i] = &both
+		case c.inside != nil:
+			both := *list[i]
+			both.inside = merged(list[i].inside, c.inside)
+			list[i] = &both
+		}
+	}
+	return list
 }
 
 // edit makes changes of the body of a message, and adds notes about values of the client that were

@@ -213,8 +213,12 @@ func TestToolLoopsAtServers(t *testing.T) {
 	}
 }
 
-// rewritten returns the body of a message whose rewrites are not made yet.
-func rewritten(m *message) []byte { return rawjson.Splice(joined(m.body), m.rewrites...) }
+// rewritten returns the body of a message whose edits are not made yet.
+func rewritten(m *message) []byte {
+	e := memberEditor{body: joined(m.body)}
+	e.object(rawjson.NewCursor(e.body), m.edits)
+	return rawjson.Splice(e.body, e.over(m.rewrites)...)
+}
 
 // OpenAI's Chat API has no reasoning and refuses members for it, so that none is sent there, also if
 // nothing is remembered of it.
