@@ -141,11 +141,11 @@ func (a *anthropicProvider) message(req *perigee.Request, encode func(*perigee.P
 	if req.Verbatim(perigee.DialectAnthropic) {
 		return a.ownBytes(req)
 	}
-	return a.translated(req, encode)
+	return a.translated(req, a.spec(req.Model), encode)
 }
 
-// translated returns what encode makes of the adapted prompt.
-func (a *anthropicProvider) translated(req *perigee.Request, encode func(*perigee.Prompt) message) (m message, err error) {
+// translated returns what encode makes of the prompt, adapted to the rules of the model.
+func (a *anthropicProvider) translated(req *perigee.Request, spec models.MessagesSpec, encode func(*perigee.Prompt) message) (m message, err error) {
 	if err := adapt.RefuseImages(req, models.Claude); err != nil {
 		return m, err
 	}
@@ -155,7 +155,7 @@ func (a *anthropicProvider) translated(req *perigee.Request, encode func(*perige
 	}
 	// A client of this dialect sets the marks of the cache itself.
 	cache := a.cache && req.Dialect != perigee.DialectAnthropic
-	spec, own := a.spec(req.Model), prompt.Generation.MaxOutputTokens
+	own := prompt.Generation.MaxOutputTokens
 	prompt, undo, notes := adapt.ForAnthropic(a.limit.apply(prompt, spec.Output), spec, cache, a.schemas)
 	switch {
 	case a.limit.drop && own == nil:
@@ -274,18 +274,20 @@ func (a *anthropicProvider) repair(req *perigee.Request, sent *message, refused 
 	if req.Verbatim(perigee.DialectAnthropic) {
 		return a.repairOwn(req, sent, e)
 	}
-	spec, ok := correct(a.spec(req.Model), e.Message)
-	if !ok {
+	spec, lasting := correct(a.spec(req.Model), e.Message)
+	if spec == nil {
 		return m, false
 	}
-	a.learn(req.Model, spec)
-	m, err := a.message(req, func(prompt *perigee.Prompt) message {
+	m, err := a.translated(req, *spec, func(prompt *perigee.Prompt) message {
 		return message{body: [][]byte{dialect.EncodeRequest(prompt, dialect.Envelope{Model: req.Model, Stream: req.Stream})}}
 	})
 	if err != nil {
 		return m, false
 	}
 	m.notes = slices.DeleteFunc(m.notes, func(n perigee.Note) bool { return slices.Contains(sent.notes, n) })
+	if lasting {
+		m.learns = func() { a.learn(req.Model, *spec) }
+	}
 	return m, true
 }
 
@@ -324,7 +326,7 @@ func (a *anthropicProvider) closeRound(req *perigee.Request, sent *message) (m m
 	if prompt, ok = adapt.CloseRound(prompt); !ok {
 		return m, false
 	}
-	m, err = a.translated(req.WithPrompt(prompt), func(prompt *perigee.Prompt) message {
+	m, err = a.translated(req.WithPrompt(prompt), a.spec(req.Model), func(prompt *perigee.Prompt) message {
 		return message{body: [][]byte{dialect.EncodeRequest(prompt, dialect.Envelope{Model: req.Model, Stream: req.Stream})}}
 	})
 	m.notes = append(slices.DeleteFunc(m.notes, func(n perigee.Note) bool { return slices.Contains(sent.notes, n) }), note)
@@ -332,19 +334,30 @@ func (a *anthropicProvider) closeRound(req *perigee.Request, sent *message) (m m
 }
 
 // outputLimit matches the error about a limit that is beyond the model's.
-var outputLimit = lazyregexp.New(`max_tokens: \d+ > (\d+)`)
+var outputLimit = lazyregexp.New(`^max_tokens: \d+ > (\d+)`)
+
+// sampling matches an error about a sampling parameter. The group is not empty if the model does not
+// take the parameter at all.
+var sampling = lazyregexp.New("(?s)^[`'\"]?(?:temperature|top_p|top_k)\\b.*?(deprecated|support|permitted|allowed|$)")
+
+// content matches an error about a part of the conversation or a tool.
+var content = lazyregexp.New(`^(?:tools|messages|system)\.\d`)
 
 // effortLevels matches the list of efforts that a model takes.
 var effortLevels = lazyregexp.New(`Supported levels: ([a-z, ]+)`)
 
-// correct returns the rules of a model as the provider's refusal describes them. ok is false if the
-// refusal is about something else, or if these are the known rules.
-func correct(spec models.MessagesSpec, refusal string) (corrected models.MessagesSpec, ok bool) {
-	before := spec
+// correct returns the rules of a model as the provider's refusal describes them. They are nil if the
+// refusal is about something else, or if these are the known rules. lasting is set if they are for all
+// requests, and not just for values like the refused ones.
+func correct(before models.MessagesSpec, refusal string) (corrected *models.MessagesSpec, lasting bool) {
+	spec := before
+	lasting = true
 	has := func(words ...string) bool {
 		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(refusal, word) })
 	}
-	switch {
+	switch parameter := sampling().FindStringSubmatch(refusal); {
+	case content().MatchString(refusal):
+		return nil, false
 	case has("thinking.type.enabled", "not supported"):
 		spec.Enabled, spec.Adaptive = false, true
 	case has("thinking.type.disabled", "not supported"):
@@ -357,16 +370,19 @@ func correct(spec models.MessagesSpec, refusal string) (corrected models.Message
 		spec.Efforts = nil
 	case has("effort level"):
 		spec.Efforts = only(spec.Efforts, submatch(effortLevels(), refusal))
-	case has("temperature"), has("top_p"), has("top_k"):
-		spec.Sampling = false
+	case parameter != nil:
+		spec.Sampling, lasting = false, parameter[1] != ""
 	default:
 		limit, err := strconv.ParseInt(submatch(outputLimit(), refusal), 10, 64)
 		if err != nil {
-			return spec, false
+			return nil, false
 		}
 		spec.Output = limit
 	}
-	return spec, !reflect.DeepEqual(spec, before)
+	if reflect.DeepEqual(spec, before) {
+		return nil, false
+	}
+	return &spec, lasting
 }
 
 // only returns the efforts that a list of words has.

@@ -315,20 +315,36 @@ func TestAnthropicRepairs(t *testing.T) {
 	if text == "" || notes != "dropped thinking in a round of tools whose first thoughts are lost" {
 		t.Errorf("%q, notes %s", text, notes)
 	}
-	for refusal, want := range map[string]string{
+	for refusal, want := range map[string]string{ // whether it is learned, or "nothing"
 		"`temperature` is deprecated for this model.":                                          "true",
-		`"thinking.type.enabled" is not supported for this model.`:                             "false",
+		`"thinking.type.enabled" is not supported for this model.`:                             "nothing",
 		"max_tokens: 90000 > 64000, which is the maximum":                                      "true",
 		"This model does not support effort level 'max'. Supported levels: high, low, medium.": "true",
-		"This model does not support assistant message prefill.":                               "false",
-		"messages: at least one message is required":                                           "false",
+		"This model does not support assistant message prefill.":                               "nothing",
+		"messages: at least one message is required":                                           "nothing",
+		"top_k: Extra inputs are not permitted":                                                "true",
+		"temperature: not supported":                                                           "true",
+		"top_p: Input should be less than or equal to 1":                                       "false",
+		"`temperature` and `top_p` cannot both be specified for this model.":                   "false",
+		"tools.0.custom.input_schema.properties.top_k.type: JSON schema is invalid.":           "nothing",
+		"tools.0.custom.description: the effort parameter":                                     "nothing",
+		"messages.1: temperature":                                                              "nothing",
+		"metadata: the temperature is unknown":                                                 "nothing",
+		"input: max_tokens: 90000 > 64000":                                                     "nothing",
 	} {
 		spec := models.MessagesOf("claude-opus-5-5")
-		corrected, ok := correct(spec, refusal)
-		if fmt.Sprint(ok) != want {
-			t.Errorf("%s: %v, %+v", refusal, ok, corrected)
+		corrected, lasting := correct(spec, refusal)
+		got := fmt.Sprint(lasting)
+		if corrected == nil {
+			got = "nothing"
 		}
-		if _, again := correct(corrected, refusal); again {
+		if got != want {
+			t.Errorf("%s: %s, %+v", refusal, got, corrected)
+		}
+		if corrected == nil {
+			continue
+		}
+		if again, _ := correct(*corrected, refusal); again != nil {
 			t.Errorf("%s: learned twice", refusal)
 		}
 	}
