@@ -248,6 +248,7 @@ type Recall interface {
 // A Recalled is a message of the model in the bytes of a request.
 type Recalled struct {
 	Thinking Text     // that the message has
+	Sealed   []string // its signatures and sealed reasoning
 	Calls    []string // the ids of its calls
 
 	Known   []Part // the reasoning that this provider gave with the calls

@@ -20,7 +20,8 @@ func (r *recall) Foreign(signatures []string) map[string]bool {
 	return r.memory.foreign(r.ctx, signatures, r.scope.Provider)
 }
 
-// Messages finds the reasoning of messages by the ids of their calls, and by their thinking.
+// Messages finds the reasoning of messages by the ids of their calls, by their thinking and by what is
+// sealed in them.
 // The request is decoded for that, because not all ids are unique beyond a conversation.
 func (r *recall) Messages(list []perigee.Recalled) {
 	if r.scope.isUnknown() {
@@ -34,6 +35,9 @@ func (r *recall) Messages(list []perigee.Recalled) {
 		from := len(keys)
 		if !list[i].Thinking.Empty() {
 			keys = append(keys, r.scope.originKey(r.memory.sums.sum(list[i].Thinking, &text)))
+		}
+		for _, sealed := range list[i].Sealed {
+			keys = append(keys, signatureKey(sealed))
 		}
 		calls := len(keys)
 		keys = r.scope.addKeys(keys, thoughtsPrefix, list[i].Calls)

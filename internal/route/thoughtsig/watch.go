@@ -1,6 +1,7 @@
 package thoughtsig
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"perigee"
@@ -106,8 +107,8 @@ func (w *watch) redacted(c *candidate, data string) {
 	}
 }
 
-// seal remembers reasoning that comes with the end of an answer and is not shown to clients, under
-// all calls of the answer.
+// seal remembers reasoning that comes with the end of an answer and is not shown to clients of other
+// dialects, under all calls of the answer, and the provider of what is sealed in it.
 func (w *watch) seal(c *candidate, data string) {
 	if data == "" || !storable(data) {
 		return
@@ -115,6 +116,15 @@ func (w *watch) seal(c *candidate, data string) {
 	c.thinking.redact(data)
 	for _, id := range c.calls {
 		c.thinking.remember(w.memory, w.scope.thoughtsKey(id), w.scope.Provider)
+	}
+	var details []struct{ Data, Signature any } // another type than a string is no error
+	_ = json.Unmarshal([]byte(data), &details)
+	for _, d := range details {
+		for _, sealed := range []any{d.Data, d.Signature} {
+			if text, ok := sealed.(string); ok && text != "" {
+				w.memory.put(signatureKey(text), "", w.scope.Provider)
+			}
+		}
 	}
 }
 

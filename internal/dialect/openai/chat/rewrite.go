@@ -39,7 +39,8 @@ func rewriteReasoning(index *rawjson.Document, body []byte, h History, recall pe
 	}
 	list := make([]perigee.Recalled, len(messages))
 	for i := range messages {
-		list[i].Thinking, list[i].Calls = messages[i].thinking, messages[i].calls
+		m := &messages[i]
+		list[i].Thinking, list[i].Sealed, list[i].Calls = m.thinking, m.sealed, m.calls
 	}
 	if recall != nil {
 		recall.Messages(list)
@@ -143,6 +144,7 @@ func (h *History) encode(known []perigee.Part) []byte {
 type modelMessage struct {
 	start, end int // of the object
 	thinking   perigee.Text
+	sealed     []string       // its signatures and sealed reasoning
 	calls      []string       // the ids of its calls
 	reasons    bool           // it has a member with reasoning or signatures
 	plain      bool           // it has reasoning, beyond signatures
@@ -193,10 +195,13 @@ func (m *modelMessage) member(c *rawjson.Cursor, key []byte) {
 		m.reasons = true
 		m.plain = m.plain || name != "extra_content"
 		m.keeps = m.keeps || name == "reasoning_content"
-		if kind == rawjson.String {
+		switch {
+		case kind == rawjson.String:
 			if text := c.Inside(); text != "" {
 				m.thinking = perigee.Escaped(text)
 			}
+		case name == "reasoning_details" || name == "extra_content":
+			m.seals(c)
 		}
 	case name == "tool_calls" && kind == rawjson.Array:
 		for range c.Array() {
@@ -205,6 +210,34 @@ func (m *modelMessage) member(c *rawjson.Cursor, key []byte) {
 	case name == "content" && kind == rawjson.Array:
 		for range c.Array() {
 			m.contentPart(c)
+		}
+	}
+}
+
+// sealedMembers are the members of reasoning_details and of extra_content that only the provider can
+// have made.
+var sealedMembers = []string{"data", "signature", "thought_signature", "reasoning_signature"}
+
+// seals reads the details of reasoning, or the extra content of providers.
+func (m *modelMessage) seals(c *rawjson.Cursor) {
+	element := func() {
+		if c.Kind() != rawjson.Object {
+			return
+		}
+		for key := range c.Object() {
+			if c.Kind() == rawjson.String && slices.Contains(sealedMembers, string(key)) {
+				m.sealed = append(m.sealed, c.String())
+			}
+		}
+	}
+	switch c.Kind() {
+	case rawjson.Array:
+		for range c.Array() {
+			element()
+		}
+	case rawjson.Object:
+		for range c.Object() {
+			element()
 		}
 	}
 }
@@ -219,6 +252,7 @@ func (m *modelMessage) call(c *rawjson.Cursor) {
 				id = text(c)
 			case "extra_content":
 				m.reasons = true
+				m.seals(c)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ func (memory) Foreign([]string) map[string]bool { return nil }
 func (memory) Messages(list []perigee.Recalled) {
 	for i := range list {
 		at := &list[i]
-		at.Foreign = at.Thinking == perigee.Escaped("theirs") || at.Thinking == perigee.Plain("theirs")
+		at.Foreign = slices.Contains(at.Sealed, "theirs") || at.Thinking == perigee.Escaped("theirs") || at.Thinking == perigee.Plain("theirs")
 		for _, id := range at.Calls {
 			switch id {
 			case "mine":
@@ -71,6 +72,11 @@ func TestRewriteReasoning(t *testing.T) {
 		"no calls":                          {keep, `{"role":"assistant","content":"x"}`, ``, ""},
 		"thinking of another provider":      {content, `{"role":"assistant", "reasoning":"theirs", "content":"x"}`, `{"role":"assistant","content":"x"}`, other},
 		"a call of another provider":        {keep, `{"role":"assistant","reasoning_content":"x","reasoning_details":[1],"extra_content":{},` + calls("other", `,"extra_content":{"google":{"thought_signature":"s"}}`), `{"reasoning_content":"","role":"assistant","tool_calls":[{"id":"other"}]}`, other},
+		"sealed by another provider":        {keep, `{"role":"assistant","content":"x","reasoning":null,"reasoning_details":[1,{"type":"reasoning.encrypted","data":"th\u0065irs"}]}`, `{"role":"assistant","content":"x"}`, other},
+		"signed by another provider":        {keep, `{"role":"assistant","content":"x","reasoning_details":[{"type":"reasoning.text","data":1,"signature":"theirs"}]}`, `{"role":"assistant","content":"x"}`, other},
+		"a text signed by another":          {keep, `{"role":"assistant","content":"x","extra_content":{"google":{"thought_signature":"theirs"}}}`, `{"role":"assistant","content":"x"}`, other},
+		"a call signed by another":          {none, `{"role":"assistant",` + calls("unknown", `,"extra_content":{"google":{"thought_signature":"theirs"}}`), `{"role":"assistant",` + calls("unknown", ""), other},
+		"sealed by the unknown":             {keep, `{"role":"assistant","content":"x","reasoning_details":[{"type":"reasoning.encrypted","data":"x"}],"extra_content":[{"a":1}]}`, ``, ""},
 		"a part of another provider":        {none, `{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"theirs"}],"closed":true},{"type":"text","text":"x"}]}`, `{"role":"assistant","content":[{"type":"text","text":"x"}]}`, other},
 		"nothing but a part of another":     {none, `{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"theirs"}]}]}`, `{"role":"assistant","content":""}`, other},
 		"an own signature":                  {none, `{"role":"assistant",` + calls("unknown", `,"extra_content":{"google":{"thought_signature":"s"}}`), ``, ""},
