@@ -51,9 +51,9 @@ below the request's own ` + "`maxOutputTokens`" + `: without ` + "`strict`" + `,
 
 Requests in the **Messages**, **Chat** and **Responses** dialects to an upstream with that API are forwarded byte for
 byte, too. The exceptions are the name of the model, thinking that its suffix asks for, members that the configuration
-sets or drops, the usage of Chat streams, items of a Responses request that only name something stored although ` + "`store`" + `
-is false, and reasoning: what another provider has made is left out with a note, and what the client has lost is
-restored.
+sets or drops, the usage of Chat streams, ` + "`stream`" + ` of a Chat request that has it in ` + "`extra_body`" + `, items of a Responses
+request that only name something stored although ` + "`store`" + ` is false, and reasoning: what another provider has made is left
+out with a note, and what the client has lost is restored.
 
 The summary counts the column Gemini.
 

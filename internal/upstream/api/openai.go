@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -393,6 +394,9 @@ func (p *openAIServer) ownChat(req *perigee.Request, rule historyRule) (m messag
 	}
 	m.body, m.rewrites, m.notes, m.history = [][]byte{req.Body}, edits, notes, rule
 	m.edits = []*change{{name: "model", value: rawjson.AppendString(nil, req.Model), quiet: true}}
+	if chat.Streams(rawjson.Index(req.Index).Value(req.Body)) != req.Stream { // as in extra_body
+		m.edits = append(m.edits, &change{name: "stream", value: strconv.AppendBool(nil, req.Stream), quiet: true})
+	}
 	if req.Stream {
 		if !chat.AsksForUsage(rawjson.Index(req.Index).Value(req.Body)) {
 			m.hides = chat.IsUsageChunk

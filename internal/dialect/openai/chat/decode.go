@@ -562,6 +562,16 @@ func IsUsageChunk(data []byte) bool {
 	return usage && choices && c.Err() == nil
 }
 
+// Streams reports whether a request has the member stream, beside extra_body, and it is true.
+func Streams(c *rawjson.Cursor) (streams bool) {
+	for key := range c.Object() {
+		if string(key) == "stream" && c.Kind() == rawjson.Bool {
+			streams = c.Bool()
+		}
+	}
+	return streams
+}
+
 // AsksForUsage reports whether a request asks for the chunk with the usage of its stream.
 func AsksForUsage(c *rawjson.Cursor) (asks bool) {
 	for key := range c.Object() {
