@@ -82,7 +82,11 @@ func (r *Router) failure(ctx context.Context, found resolution, origin *perigee.
 		return perigee.Errorf(perigee.ClassUnavailable, "no upstream is configured for %s", found.model)
 	}
 	if trouble := slices.DeleteFunc(slices.Clone(failed), isMissing); len(trouble) > 0 {
-		return trouble.combined()
+		if slices.ContainsFunc(trouble, func(f failure) bool { return !f.unread }) {
+			return trouble.combined()
+		}
+		// It may be the model that is wrong, and not the request, which another upstream could read.
+		return failed.combined()
 	}
 	var asked []string
 	for _, f := range failed {

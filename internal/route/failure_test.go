@@ -142,6 +142,35 @@ func TestTheErrorNamesAllWhoFailed(t *testing.T) {
 	}
 }
 
+// A forwardingSource gets the client's own bytes.
+type forwardingSource struct{ *source }
+
+func (forwardingSource) Forwards(*perigee.Request) bool { return true }
+func (forwardingSource) ReadsURLs() bool                { return true }
+
+// That an upstream lacks the model is not lost where the next one would need a translation of a request
+// that perigee does not understand.
+func TestMissingModelBesideAnUnreadableRequest(t *testing.T) {
+	lacking := forwardingSource{&source{err: perigee.Errorf(perigee.ClassNotFound, "model not found")}}
+	dead := forwardingSource{&source{err: perigee.Errorf(perigee.ClassUnavailable, "connection refused")}}
+	for name, c := range map[string]struct {
+		targets []Target
+		want    string
+	}{
+		"the first lacks it":        {[]Target{{"s1", lacking}, {"s2", says("x")}}, "not_found s1: model not found; then s2: unknown part"},
+		"another one is in trouble": {[]Target{{"s1", lacking}, {"s2", dead}, {"s3", says("x")}}, "unavailable s2: connection refused; then s3: unknown part"},
+		"no upstream reads it":      {[]Target{{"s1", says("x")}}, "invalid unknown part"},
+	} {
+		req := perigee.NewRequest(perigee.Origin{Log: &perigee.CallLog{}}, "m", false, func() (*perigee.Prompt, error) {
+			return nil, perigee.Errorf(perigee.ClassInvalid, "unknown part")
+		})
+		_, err := askFor(router(t, Options{Targets: c.targets}), req)
+		if e := perigee.AsError(err); e == nil || string(e.Class)+" "+e.Message != c.want {
+			t.Errorf("%s: got %v, want %s", name, err, c.want)
+		}
+	}
+}
+
 // A name that the client did not write is told together with the one that it wrote.
 func TestNobodyHasWhatAnAliasStandsFor(t *testing.T) {
 	for asked, want := range map[string]string{
