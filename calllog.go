@@ -38,12 +38,21 @@ func (l *CallLog) Note(notes ...Note) {
 	l.locked(func() { l.notes = append(l.notes, notes...) })
 }
 
-// NoteOnce adds a note unless the log has it already.
-func (l *CallLog) NoteOnce(n Note) {
+// NoteOnce adds a note unless the log has it already, and reports whether it did.
+func (l *CallLog) NoteOnce(n Note) (added bool) {
 	l.locked(func() {
-		if !slices.Contains(l.notes, n) {
+		if added = !slices.Contains(l.notes, n); added {
 			l.notes = append(l.notes, n)
 		}
+	})
+	return added
+}
+
+// Withdraw removes notes that were added since the attempt began.
+func (l *CallLog) Withdraw(notes []Note) {
+	l.locked(func() {
+		tentative := l.notes[l.final:]
+		l.notes = l.notes[:l.final+len(slices.DeleteFunc(tentative, func(n Note) bool { return slices.Contains(notes, n) }))]
 	})
 }
 

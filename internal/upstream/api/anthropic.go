@@ -284,8 +284,7 @@ func (a *anthropicProvider) repair(req *perigee.Request, sent *message, refused 
 	if err != nil {
 		return m, false
 	}
-	m.notes = slices.DeleteFunc(m.notes, func(n perigee.Note) bool { return slices.Contains(sent.notes, n) })
-	if lasting {
+	if m.anew = true; lasting {
 		m.learns = func() { a.learn(req.Model, *spec) }
 	}
 	return m, true
@@ -329,7 +328,7 @@ func (a *anthropicProvider) closeRound(req *perigee.Request, sent *message) (m m
 	m, err = a.translated(req.WithPrompt(prompt), a.spec(req.Model), func(prompt *perigee.Prompt) message {
 		return message{body: [][]byte{dialect.EncodeRequest(prompt, dialect.Envelope{Model: req.Model, Stream: req.Stream})}}
 	})
-	m.notes = append(slices.DeleteFunc(m.notes, func(n perigee.Note) bool { return slices.Contains(sent.notes, n) }), note)
+	m.notes, m.anew = append(m.notes, note), true
 	return m, err == nil
 }
 

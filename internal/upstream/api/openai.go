@@ -434,6 +434,6 @@ func (p *openAIServer) repairChat(req *perigee.Request, sent *message, refused e
 		return m, false
 	}
 	m, err := p.chatBody(req, rule)
-	m.learns = func() { p.learned.Store(req.Model, rule) }
+	m.anew, m.learns = true, func() { p.learned.Store(req.Model, rule) }
 	return m, err == nil
 }

@@ -190,6 +190,10 @@ type message struct {
 	// history is how much reasoning it has in the messages of the model.
 	history historyRule
 
+	// anew is set if a repaired message was made from the prompt again, or from the client's bytes: the
+	// notes of the refused one are not about it.
+	anew bool
+
 	// learns remembers what a repaired message assumes about the model, once the provider has accepted
 	// the message. It may be nil.
 	learns func()

@@ -34,7 +34,8 @@ type exchange struct {
 	sent    message
 	trail   trail
 	yield   func(perigee.Event, error) bool
-	started bool // the caller has received an event, which cannot be withdrawn
+	started bool           // the caller has received an event, which cannot be withdrawn
+	noted   []perigee.Note // the notes of the message that was sent, without those that the log had before
 }
 
 // run sends the request, and once more if it was refused for a reason that can be repaired. The
@@ -65,6 +66,9 @@ func (x *exchange) run(ctx context.Context) (err error) {
 			return err // it would be refused again
 		}
 		x.trail.failed(err)
+		if repaired.anew {
+			x.req.Log.Withdraw(x.noted)
+		}
 		err = x.ask(ctx, &repaired)
 		if accepted := err == nil || x.started; accepted && repaired.learns != nil {
 			repaired.learns()
@@ -83,7 +87,9 @@ func (x *exchange) pass(ev perigee.Event, err error) bool {
 func (x *exchange) ask(ctx context.Context, m *message) error {
 	req := x.req
 	for _, n := range m.notes {
-		req.Log.NoteOnce(n) // the decoder of the request may have it, too
+		if req.Log.NoteOnce(n) { // the decoder of the request may have it, too
+			x.noted = append(x.noted, n)
+		}
 	}
 	body := wire.NewBody(m.body...).ShowTo(req.Log).In(cmp.Or(m.memory, req.Buffer))
 	body.ReleaseWith(req, m.release)
