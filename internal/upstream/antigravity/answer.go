@@ -72,7 +72,7 @@ func (a *answer) stream(r *sse.Reader, watchdog *wire.Watchdog) error {
 func (a *answer) Chunk(data []byte, more bool) error {
 	events, err := a.decoder.Decode(a.events[:0], data)
 	if err != nil {
-		if v, ok := providererr.ClassifyStreamError(redact.New(a.token).Bytes(data), a.call.upstream.opts.Now()); ok {
+		if v, ok := providererr.ClassifyStreamError(redact.New(a.token).Clean(data), a.call.upstream.opts.Now()); ok {
 			return &diagnosisError{v}
 		}
 		return err

@@ -95,7 +95,7 @@ func (u *Upstream) send(ctx context.Context, host, method string, token perigee.
 // some providers repeat when they refuse it.
 func (u *Upstream) diagnose(resp *http.Response, body io.Reader, token perigee.Secret) (*providererr.Diagnosis, []byte) {
 	explanation, _ := io.ReadAll(io.LimitReader(body, maxError))
-	explanation = redact.New(token).Bytes(explanation)
+	explanation = redact.New(token).Clean(explanation)
 	return new(providererr.Classify(resp.StatusCode, resp.Header, explanation, u.opts.Now())), explanation
 }
 
@@ -146,7 +146,7 @@ func (u *Upstream) callHost(ctx context.Context, host, method string, token peri
 	if err != nil {
 		return nil, u.unreachable(ctx, host, err)
 	}
-	if v, bad := providererr.ClassifyStreamError(redact.New(token).Bytes(raw), u.opts.Now()); bad {
+	if v, bad := providererr.ClassifyStreamError(redact.New(token).Clean(raw), u.opts.Now()); bad {
 		return nil, &v
 	}
 	return raw, nil

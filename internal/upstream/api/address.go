@@ -54,7 +54,7 @@ func (u *Upstream) withoutMethod(target *url.URL, said *perigee.Error) *perigee.
 	if e.Status == http.StatusMethodNotAllowed {
 		e.Status = 0 // the client's own method was allowed
 	}
-	e.Message = fmt.Sprintf("upstream %s: the server does not have %s: %s", u.opts.Name, u.method(target), perigee.Clip(u.keys.secret.Text(said.Message), maxWords))
+	e.Message = fmt.Sprintf("upstream %s: the server does not have %s: %s", u.opts.Name, u.method(target), perigee.Clip(u.keys.cleanText(said.Message), maxWords))
 	e.Hint = u.checkURL()
 	return &e
 }

@@ -21,6 +21,7 @@ type answer struct {
 	header   http.Header     // for the caller
 	frames   bool            // the caller uses this dialect and wants the provider's own chunks
 	hides    func(chunk []byte) bool
+	clean    func([]byte) []byte // removes the keys from a chunk with an error
 	undo     adapt.Undo
 	decoder  decoder
 	events   []perigee.Event // events of the last chunk, kept to reuse their memory
@@ -155,7 +156,7 @@ func (a *answer) reported(err error, data, frame []byte) error {
 		return err
 	}
 	if errors.Is(e, chat.ErrInChoice) {
-		a.relay.Send(a.frame(frame, true, false))
+		a.relay.Send(a.frame(a.clean(frame), true, false))
 		return err
 	}
 	if !isErrorEvent(a.dialect, data) {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,15 +25,18 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 	if e, ok := errors.AsType[*perigee.Error](err); ok {
 		c := *e
 		c.Upstream, c.Model = u.opts.Name, model
-		c.Message = u.keys.secret.Text(c.Message)
+		c.Message = u.keys.cleanText(c.Message)
 		if c.Raw != nil {
 			raw := *c.Raw
-			raw.Body = u.keys.secret.Bytes(raw.Body)
+			raw.Body = u.keys.clean(raw.Body)
 			c.Raw = &raw
+		}
+		if fault, ok := c.Cause.(*perigee.Fault); ok && fault.Param != "" {
+			c.Cause = &perigee.Fault{Param: u.keys.cleanText(fault.Param), Code: fault.Code}
 		}
 		c.Details = slices.Clone(c.Details)
 		for i, detail := range c.Details {
-			c.Details[i] = json.RawMessage(u.keys.secret.Text(string(detail)))
+			c.Details[i] = u.keys.clean(detail)
 		}
 		if c.Class == perigee.ClassUnauthenticated && c.Hint == "" {
 			c.Message = fmt.Sprintf("upstream %s: the provider refused the API key: %s", u.opts.Name, c.Message)
@@ -60,5 +62,5 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 
 func (u *Upstream) malformed(model string, err error) error {
 	return &perigee.Error{Class: perigee.ClassUnavailable, Upstream: u.opts.Name, Model: model,
-		Message: u.keys.secret.Text(fmt.Sprintf("upstream %s sent an answer that cannot be read: %v", u.opts.Name, err)), Cause: err}
+		Message: u.keys.cleanText(fmt.Sprintf("upstream %s sent an answer that cannot be read: %v", u.opts.Name, err)), Cause: err}
 }

@@ -71,7 +71,7 @@ func (u *Upstream) answerHeader(out *outgoing, resp *http.Response) http.Header 
 		case strings.HasPrefix(name, "Openai-"), name == "Request-Id", name == "X-Request-Id", name == "Retry-After",
 			strings.HasPrefix(name, "Anthropic-Ratelimit-"), strings.HasPrefix(name, "X-Ratelimit-"):
 			for _, value := range values {
-				header.Add(name, u.keys.secret.Text(value))
+				header.Add(name, u.keys.cleanText(value))
 			}
 		}
 	}

@@ -60,6 +60,13 @@ func newKeyring(secrets []perigee.Secret, also ...perigee.Secret) *keyring {
 	return ring
 }
 
+// clean returns text of the provider without the keys, also where they are escaped as in JSON. It may
+// be the text itself.
+func (r *keyring) clean(text []byte) []byte { return r.secret.Clean(text) }
+
+// cleanText is clean for a string.
+func (r *keyring) cleanText(text string) string { return string(r.clean([]byte(text))) }
+
 // minRedacted is the minimum length of a key that is replaced in messages of the provider: shorter
 // ones, such as none, dummy or ollama, are placeholders for servers that need no key.
 const minRedacted = 7

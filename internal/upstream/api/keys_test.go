@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -189,4 +190,22 @@ func TestOldRestsAreForgotten(t *testing.T) {
 			t.Errorf("%d are kept", n)
 		}
 	})
+}
+
+// No part of an error of the provider has the key, however it is escaped.
+func TestErrorsHaveNoKey(t *testing.T) {
+	const secret = "ABSKQmVkcm9jaw/b+c=="
+	escaped := `{"k":"ABSKQmVkcm9jaw\/b\u002Bc\u003d="}`
+	u := &Upstream{keys: newKeyring([]perigee.Secret{perigee.NewSecret(secret)})}
+	err := u.explain(t.Context(), "m", &perigee.Error{Class: perigee.ClassInvalid, Message: "it said " + escaped,
+		Cause: &perigee.Fault{Param: secret, Code: "c"}, Details: []json.RawMessage{[]byte(escaped)}, Raw: &perigee.RawError{Body: []byte(escaped)}})
+	e := perigee.AsError(err)
+	for got, want := range map[string]string{
+		e.Message: `it said {"k":"[redacted]"}`, string(e.Details[0]): `{"k":"[redacted]"}`, string(e.Raw.Body): `{"k":"[redacted]"}`,
+		e.Cause.Error(): "[redacted]: c",
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
 }

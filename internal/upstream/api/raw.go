@@ -44,7 +44,7 @@ func (u *Upstream) SendRaw(ctx context.Context, r *perigee.RawRequest, answer fu
 	content := wire.Watched(resp.Body, watchdog, u.opts.Idle)
 	if resp.StatusCode != http.StatusOK {
 		explanation, _ := io.ReadAll(io.LimitReader(content, maxError))
-		content = bytes.NewReader(u.keys.secret.Bytes(explanation)) // some providers repeat the key that they refuse
+		content = bytes.NewReader(u.keys.clean(explanation)) // some providers repeat the key that they refuse
 	}
 	return answer(perigee.RawAnswer{Status: resp.StatusCode, ContentType: resp.Header.Get("Content-Type"), Body: content})
 }

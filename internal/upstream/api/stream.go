@@ -109,7 +109,7 @@ func (x *exchange) ask(ctx context.Context, m *message) error {
 	// The provider's own chunks have the wrong names of tools that were renamed.
 	frames := own && !m.undo.Needed() && (streamed == req.Stream || !x.via.raw)
 	in := answer{relay: wire.NewRelay(&req.Origin, x.pass), origin: &req.Origin, upstream: x.opts.Name, dialect: x.via.dialect,
-		header: x.answerHeader(&out, resp), frames: frames, hides: m.hides, undo: m.undo, decoder: x.via.decoder(streamed)}
+		header: x.answerHeader(&out, resp), frames: frames, hides: m.hides, undo: m.undo, clean: x.keys.clean, decoder: x.via.decoder(streamed)}
 	defer in.release()
 	if streamed {
 		reader := sse.NewReader(resp.Body)
