@@ -3,10 +3,12 @@ package dialect
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 
 	"perigee"
+	"perigee/internal/lib/rawjson"
 )
 
 // MediaPart returns the part for the URL of a medium: a blob for a data URL, which it may alias, or a
@@ -30,6 +32,104 @@ func CheckMedia(address string) error {
 		}
 	}
 	return errors.New("want a data: or https: URL")
+}
+
+// CheckParts reads a part of a conversation, or a list of them. It returns an error for the first
+// address of a medium that a server may open as a file of its own, and the path of that. Addresses
+// are known by the names of their members, for parts of any type. Arguments of tools are skipped, and
+// so are values of the wrong type, which are left to the provider.
+func CheckParts(c *rawjson.Cursor) (path string, err error) { return checkMedia(c, anything) }
+
+// CheckMember is CheckParts for the value of a member of a part or a message.
+func CheckMember(c *rawjson.Cursor, name []byte) (path string, err error) {
+	switch string(name) {
+	case "content", "output":
+		path, err = checkMedia(c, anything)
+	case "image_url", "file_url", "audio_url", "video_url", "document_url":
+		path, err = checkMedia(c, address)
+	case "image", "images", "file_data", "input_audio", "input_video", "input_image_mask":
+		path, err = checkMedia(c, addressOrData)
+	case "file":
+		if c.Kind() == rawjson.Object {
+			path, err = checkMedia(c, addressOrData)
+		}
+	case "outputs": // of a code interpreter
+		path, err = checkMedia(c, source)
+	case "source":
+		if c.Kind() == rawjson.Object {
+			path, err = checkMedia(c, source)
+		}
+	}
+	if err != nil {
+		path = "." + string(name) + path
+	}
+	return path, err
+}
+
+// A meaning is what the strings of a value are.
+type meaning uint8
+
+const (
+	anything meaning = iota
+	address
+	addressOrData // of a medium, in base64
+	source        // objects with an address, and with data that may be plain text
+)
+
+// checkMedia is CheckParts for a value with strings of a meaning.
+func checkMedia(c *rawjson.Cursor, as meaning) (path string, err error) {
+	switch c.Kind() {
+	case rawjson.String:
+		switch as {
+		case address:
+			err = checkAddress(c.Alias())
+		case addressOrData:
+			if text := c.Alias(); !isData(text) {
+				err = checkAddress(text)
+			}
+		}
+	case rawjson.Array:
+		for i := range c.Array() {
+			if path, err = checkMedia(c, as); err != nil {
+				return fmt.Sprintf("[%d]%s", i, path), err
+			}
+		}
+	case rawjson.Object:
+		for key := range c.Object() {
+			switch name := string(key); {
+			case as != anything && name == "url":
+				path, err = checkMedia(c, address)
+			case as == addressOrData && name == "data":
+				path, err = checkMedia(c, addressOrData)
+			default:
+				path, err = CheckMember(c, key)
+			}
+			if err != nil {
+				return path, err
+			}
+		}
+	}
+	return path, err
+}
+
+// checkAddress is CheckMedia for an address that may be missing.
+func checkAddress(text string) error {
+	if text == "" {
+		return nil
+	}
+	return CheckMedia(text)
+}
+
+// isData reports whether a text is a medium in base64, by its beginning. Base64 begins with a slash,
+// as a path does, only if the first byte of the medium is 0xFF.
+func isData(text string) bool {
+	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=\r\n"
+	for i := range min(len(text), 64) {
+		if strings.IndexByte(plain, text[i]) < 0 {
+			return false
+		}
+	}
+	return len(text) < 2 || text[0] != '/' || strings.IndexByte("wxyz0123456789+/", text[1]) >= 0
 }
 
 // FilePart returns a part that points at a URL. fallback is the MIME type for an unknown extension.

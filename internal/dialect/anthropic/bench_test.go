@@ -70,6 +70,18 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
+// BenchmarkDecodeRequest is what a request costs that is forwarded.
+func BenchmarkDecodeRequest(b *testing.B) {
+	body := agentBody(100 << 10)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := DecodeRequest(perigee.Origin{Body: body}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // BenchmarkCheck is the part of Decode that only validates.
 func BenchmarkCheck(b *testing.B) {
 	body := agentBody(100 << 10)

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -63,9 +64,10 @@ func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) 
 	d, stops := decoder{doc: doc}, false
 	c.Read(func([]byte) {}, "model", &d.model, "stream", &d.stream,
 		"thinking", func() { d.readThinking(c) }, "stop_sequences", func() { stops = !emptyList(c) },
+		"messages", func() { d.checkMedia(c, "messages") }, "system", func() { d.checkMedia(c, "system") },
 		"metadata", func() { c.Read(func([]byte) {}, "user_id", func() { d.session = sessionOf(c.String()) }) })
-	if err := c.Err(); err != nil {
-		return nil, nil, invalid(err.Error())
+	if err := d.failure(c); err != nil {
+		return nil, nil, err
 	}
 	origin.Dialect = perigee.DialectAnthropic
 	if d.session != "" && origin.Client.Session == "" {
@@ -78,6 +80,22 @@ func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) 
 	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return readPrompt(doc, count) })
 	req.ReportStopSequence, req.Index = stops, doc
 	return req, answer, nil
+}
+
+// checkMedia refuses media that are files of the provider's machine. The names of members with
+// addresses end in url in this API: a conversation without such a name, and without escapes that a
+// name may have, is not read.
+func (d *decoder) checkMedia(c *rawjson.Cursor, member string) {
+	raw := c.Raw()
+	for piece := range d.doc.Short(raw) {
+		if !bytes.Contains(piece, []byte(`url"`)) && !bytes.Contains(piece, []byte(`\u00`)) {
+			continue
+		}
+		if path, err := dialect.CheckParts(d.doc.Value(raw)); err != nil {
+			d.fail(invalid(member + path + ": " + err.Error()))
+		}
+		return
+	}
 }
 
 // readPrompt reads the conversation.

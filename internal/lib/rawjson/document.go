@@ -2,6 +2,7 @@ package rawjson
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"unsafe"
@@ -53,13 +54,45 @@ func (d *Document) Value(raw []byte) *Cursor {
 	if len(raw) < longValue || d == nil {
 		return c
 	}
-	at := uintptr(unsafe.Pointer(unsafe.SliceData(raw))) - uintptr(unsafe.Pointer(unsafe.SliceData(d.data)))
-	if at < uintptr(len(d.data)) { // raw is a part of the text
-		c.base = int(at)
-		from, _ := slices.BinarySearchFunc(d.ends, uint32(at), func(s span, at uint32) int { return cmp.Compare(s.start, at) })
-		c.ends = d.ends[from:]
+	if at, ends := d.find(raw); ends != nil {
+		c.base, c.ends = at, ends
 	}
 	return c
+}
+
+// find returns where a value is in the text, and the remembered values from there on. They are nil if
+// it is not a part of the text.
+func (d *Document) find(raw []byte) (at int, ends []span) {
+	offset := uintptr(unsafe.Pointer(unsafe.SliceData(raw))) - uintptr(unsafe.Pointer(unsafe.SliceData(d.data)))
+	if offset >= uintptr(len(d.data)) {
+		return 0, nil
+	}
+	from, _ := slices.BinarySearchFunc(d.ends, uint32(offset), func(s span, at uint32) int { return cmp.Compare(s.start, at) })
+	return int(offset), d.ends[from:]
+}
+
+// Short yields the text of a value, without most of its strings of 128 bytes and more. All names of
+// members up to that length are in one piece. The value may be a part of the text, or any other one.
+func (d *Document) Short(raw []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		done := 0
+		if at, ends := d.find(raw); len(raw) >= longValue {
+			for _, s := range ends {
+				start, end := int(s.start)-at, int(s.end)-at
+				if end > len(raw) {
+					break
+				}
+				if raw[start] != '"' {
+					continue
+				}
+				if !yield(raw[done:start]) {
+					return
+				}
+				done = end
+			}
+		}
+		yield(raw[done:])
+	}
 }
 
 // Index returns the document that index is, or nil, which knows nothing of any text.

@@ -65,19 +65,10 @@ func (d *decoder) openingMessages() (whole bool) {
 	return false
 }
 
-// media reads the parts of messages, for the images and documents that no server may get.
+// media reads messages for the addresses of media that no server may get.
 func (d *decoder) media() {
-	var memory []perigee.Part
-	for i := range d.c.Array() {
-		for key := range d.c.Object() {
-			if d.c.Kind() != rawjson.Array || string(key) != "content" && string(key) != "images" {
-				continue
-			}
-			list := string(key)
-			for j := range d.c.Array() {
-				memory = d.part(memory[:0], func() string { return place(i, list, j) })
-			}
-		}
+	if path, err := dialect.CheckParts(d.c); err != nil {
+		d.forbid("messages"+path, "%v", err)
 	}
 }
 

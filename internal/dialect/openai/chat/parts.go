@@ -77,8 +77,7 @@ func (d *decoder) part(parts []perigee.Part, where func() string) []perigee.Part
 	case "image_url", "video_url", "input_audio", "file":
 		part, err := d.medium(&p)
 		if err != nil {
-			// Some servers open a path as a file of their own.
-			d.forbid(where()+"."+p.kind, "%v", err)
+			d.refuse(where()+"."+p.kind, "%v", err)
 			return parts
 		}
 		openai.SetDetail(&part, p.detail)
