@@ -219,10 +219,13 @@ func (c *call) countTokens(x *exchange) (*perigee.TokenCount, error) {
 		return count, err
 	}
 	prompt, err := x.request.Prompt()
-	if err != nil {
-		return nil, err
+	switch {
+	case err == nil:
+		return &perigee.TokenCount{Total: prompt.EstimateTokens(), Estimate: true}, nil
+	case c.opts.Forwards(c.r.Context(), x.request): // the upstream may understand what perigee does not
+		return &perigee.TokenCount{Total: perigee.EstimateBody(x.request.Body), Estimate: true}, nil
 	}
-	return &perigee.TokenCount{Total: prompt.EstimateTokens(), Estimate: true}, nil
+	return nil, err
 }
 
 // origin describes where a request with this body came from.
