@@ -110,3 +110,32 @@ func TestDocumentIsSmall(t *testing.T) {
 		t.Errorf("%d bytes for a text of %d", used, len(text))
 	}
 }
+
+// What Short leaves out are long strings of the value, as many as are remembered.
+func TestShortText(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	data := []byte(`{"a":{"b":"` + long + `","c\u0064":["short","` + long + `"]},"e":"` + long + `"}` + strings.Repeat(" ", 1000)) // of each 128 bytes, one value is remembered
+	doc, err := rawjson.Open(data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(raw []byte) (text string) {
+		for piece := range doc.Short(raw) {
+			text += string(piece) + "|"
+		}
+		return text
+	}
+	c := doc.Cursor()
+	for range c.Object() {
+		if got, want := list(c.Raw()), `{"b":|,"c\u0064":["short",|]}|`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		break
+	}
+	if got, want := list(bytes.TrimSpace(data)), `{"a":{"b":|,"c\u0064":["short",|]},"e":|}|`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := list([]byte(`"elsewhere"`)), `"elsewhere"|`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
