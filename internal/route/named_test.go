@@ -144,16 +144,19 @@ func TestListsNameTheUpstreamsOfSharedModels(t *testing.T) {
 // A model with a name that means a model of another upstream, or another model of its own, is listed
 // only with its upstream. An exact alias of the name decides what it means.
 func TestListsNameTheUpstreamsOfTakenNames(t *testing.T) {
-	vendor, hub := &listener{has: []string{"m"}}, &listener{has: []string{"vendor/m", "hub/auto", "vendor/own", "x/y"}}
-	vendor.models, hub.models = vendor.has, hub.has
-	opts := Options{Targets: []Target{{"vendor", vendor}, {"hub", hub}},
-		Aliases: map[string]string{"vendor/own": "x/y", "nick": "hub/vendor/m"}}
+	// A router may still ask for lists when it is not needed any more, so each has upstreams of its own.
+	fresh := func() *Router {
+		vendor, hub := &listener{has: []string{"m"}}, &listener{has: []string{"vendor/m", "hub/auto", "vendor/own", "x/y"}}
+		vendor.models, hub.models = vendor.has, hub.has
+		return router(t, Options{Targets: []Target{{"vendor", vendor}, {"hub", hub}},
+			Aliases: map[string]string{"vendor/own": "x/y", "nick": "hub/vendor/m"}})
+	}
 	for _, c := range []struct{ upstream, want string }{
 		{"", "m@vendor x/y@hub nick@hub vendor/own@hub hub/vendor/m@hub hub/hub/auto@hub"},
 		{"hub", "x/y@hub nick@hub vendor/own@hub hub/vendor/m@hub hub/hub/auto@hub"},
 		{"vendor", "m@vendor"},
 	} {
-		r := router(t, opts)
+		r := fresh()
 		list, _, err := r.ModelsOf(t.Context(), c.upstream)
 		var got []string
 		for _, m := range list {
@@ -166,7 +169,7 @@ func TestListsNameTheUpstreamsOfTakenNames(t *testing.T) {
 			t.Errorf("models of %q: got %q, %v, want %q", c.upstream, got, err, c.want)
 		}
 	}
-	r := router(t, opts)
+	r := fresh()
 	if known := r.known(t.Context(), "hub"); !slices.Contains(known, "vendor/m") {
 		t.Errorf("the names at hub are %q", known)
 	}
