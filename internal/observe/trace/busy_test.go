@@ -228,6 +228,7 @@ func TestOneLargeCallWaits(t *testing.T) {
 			return nil
 		}
 	})
+	r.Unlimit()
 	body := bytes.Repeat([]byte("x"), 5<<20)
 	call := func(id string, failure *perigee.Error) {
 		w := r.begin(t, id, nil)

@@ -20,6 +20,14 @@ func (s *Store) SetBudget(left time.Duration) {
 	s.budget.left, s.budget.sampled, s.budget.sample = left, time.Now(), time.Hour
 }
 
+// Unlimit gives a Store with a small share all processor time. The rules for such a Store still
+// hold, whatever its writing costs on a slow machine. It is called before the first call.
+func (s *Store) Unlimit() {
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	s.budget.share = 1
+}
+
 // Queued returns the bytes of memory that wait to be written.
 func (s *Store) Queued() int64 { return s.queued.Load() }
 
