@@ -126,6 +126,10 @@ type checker struct {
 	longest int   // of ends; 0 if they are not remembered
 	begun   []int // by open container: its index in ends, or -1
 
+	// The names of all members, if Open wants them.
+	naming bool
+	names  nameFilter
+
 	// For finding duplicates in large objects, see keys.go.
 	table   []uint32
 	seed    maphash.Seed
@@ -262,7 +266,11 @@ func (k *checker) key(i int, where string) int {
 	if len(k.keys) == k.maxKeys {
 		return k.fail(start-1, problemKeys)
 	}
-	k.keys = append(k.keys, newKey(k.data, start, end, escaped))
+	name := newKey(k.data, start, end, escaped)
+	k.keys = append(k.keys, name)
+	if k.naming {
+		k.names.add(name)
+	}
 	i = skipSpace(k.data, i)
 	if i >= len(k.data) || k.data[i] != ':' {
 		return k.unexpected(i, "where ':' should be")

@@ -14,6 +14,7 @@ type Document struct {
 	Count Count
 	data  []byte
 	ends  []span
+	names nameFilter
 }
 
 // A span is the position of a value in the text.
@@ -28,6 +29,7 @@ const longValue = 128
 // is. It may find an error after it has called visit.
 func Open(data []byte, visit func(m Member)) (*Document, error) {
 	k := checkers.Get().(*checker)
+	k.naming, k.names = true, nameFilter{}
 	if len(data) <= math.MaxUint32 {
 		k.longest = len(data) / longValue
 		if likely := k.longest / 4; likely > usual { // about what agents send
@@ -35,11 +37,11 @@ func Open(data []byte, visit func(m Member)) (*Document, error) {
 		}
 	}
 	count, err := k.check(data, true, visit)
-	d := &Document{Count: count, data: data, ends: k.ends}
+	d := &Document{Count: count, data: data, ends: k.ends, names: k.names}
 	if cap(k.ends) <= usual { // the memory in which it has grown is for the next text
 		d.ends = slices.Clone(k.ends)
 	}
-	k.longest = 0
+	k.longest, k.naming = 0, false
 	k.release()
 	return d, err
 }
