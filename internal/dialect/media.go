@@ -4,7 +4,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"perigee"
@@ -42,29 +44,37 @@ func CheckParts(c *rawjson.Cursor) (path string, err error) { return checkMedia(
 
 // CheckMember is CheckParts for the value of a member of a part or a message.
 func CheckMember(c *rawjson.Cursor, name []byte) (path string, err error) {
-	switch string(name) {
-	case "content", "output":
+	switch m, ok := mediaMembers[string(name)]; {
+	case ok && (!m.object || c.Kind() == rawjson.Object):
+		path, err = checkMedia(c, m.as)
+	case string(name) == "content", string(name) == "output":
 		path, err = checkMedia(c, anything)
-	case "image_url", "file_url", "audio_url", "video_url", "document_url":
-		path, err = checkMedia(c, address)
-	case "image", "images", "file_data", "input_audio", "input_video", "input_image_mask":
-		path, err = checkMedia(c, addressOrData)
-	case "file":
-		if c.Kind() == rawjson.Object {
-			path, err = checkMedia(c, addressOrData)
-		}
-	case "outputs": // of a code interpreter
-		path, err = checkMedia(c, source)
-	case "source":
-		if c.Kind() == rawjson.Object {
-			path, err = checkMedia(c, source)
-		}
 	}
 	if err != nil {
 		path = "." + string(name) + path
 	}
 	return path, err
 }
+
+// mediaMembers are the members with addresses of media.
+var mediaMembers = map[string]struct {
+	as     meaning
+	object bool // it has addresses only if it is an object
+}{
+	"image_url": {as: address}, "file_url": {as: address}, "audio_url": {as: address}, "video_url": {as: address},
+	"document_url": {as: address},
+	"image":        {as: addressOrData}, "images": {as: addressOrData}, "file_data": {as: addressOrData},
+	"input_audio": {as: addressOrData}, "input_video": {as: addressOrData}, "input_image_mask": {as: addressOrData},
+	"file":    {as: addressOrData, object: true},
+	"source":  {as: source, object: true},
+	"outputs": {as: source}, // of a code interpreter
+}
+
+var mediaNames = rawjson.NewNames(slices.Collect(maps.Keys(mediaMembers))...)
+
+// MayHaveMedia reports whether CheckParts may find an address in a text. If it returns false, the text
+// has none.
+func MayHaveMedia(text *rawjson.Document) bool { return text.MayHave(mediaNames) }
 
 // A meaning is what the strings of a value are.
 type meaning uint8

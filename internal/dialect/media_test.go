@@ -75,7 +75,13 @@ func TestPartsWithAddresses(t *testing.T) {
 		".image_url":                           `{"type":"input_image","image_url":"@"}`,
 		".input_image_mask.image_url":          `{"input_image_mask":{"image_url":"@"}}`,
 	}
-	check := func(body string) (string, error) { return CheckParts(rawjson.NewCursor([]byte(body))) }
+	check := func(body string) (string, error) {
+		path, err := CheckParts(rawjson.NewCursor([]byte(body)))
+		if text, wrong := rawjson.Open([]byte(body), nil); wrong != nil || err != nil && !MayHaveMedia(text) {
+			t.Errorf("%s: a text without media, %v", body, wrong)
+		}
+		return path, err
+	}
 	for want, form := range forms {
 		for _, bad := range []string{"/etc/passwd", "file:///etc/passwd", "FILE:/x", "./a.png", " http://x/y", "\\u0000file:///x", "C:\\\\x.png", "ftp://x",
 			"http:/etc", "\\u0066ile:///x", "~/x", "/proc/self/environ"} {

@@ -67,6 +67,9 @@ func (d *decoder) openingMessages() (whole bool) {
 
 // media reads messages for the addresses of media that no server may get.
 func (d *decoder) media() {
+	if !dialect.MayHaveMedia(d.index) {
+		return
+	}
 	if path, err := dialect.CheckParts(d.c); err != nil {
 		d.forbid("messages"+path, "%v", err)
 	}

@@ -34,7 +34,7 @@ func DecodeRequest(origin perigee.Origin) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &decoder{c: c, style: &Style{}}
+	d := &decoder{c: c, index: index, style: &Style{}}
 	d.outline()
 	if d.wrong != nil {
 		return nil, d.wrong
@@ -84,6 +84,7 @@ func readOpening(index *rawjson.Document) *perigee.Prompt {
 // several of them are set in finish.
 type decoder struct {
 	c      *rawjson.Cursor
+	index  *rawjson.Document // for outline
 	notes  perigee.Notes
 	err    *perigee.Error // the first thing that perigee does not understand, or that is wrong
 	wrong  *perigee.Error // the first thing that no server may get

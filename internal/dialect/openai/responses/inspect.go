@@ -16,7 +16,10 @@ const itemReference = "item_reference"
 // references to items, which may be stored here, and whether it has items of reasoning. Values of
 // the wrong type are left to the provider.
 func (d *decoder) inspect() (refers, reasons bool) {
-	d.inspectTools()
+	media := dialect.MayHaveMedia(d.doc)
+	if media {
+		d.inspectTools()
+	}
 	if d.out.input == nil {
 		return false, false
 	}
@@ -25,11 +28,13 @@ func (d *decoder) inspect() (refers, reasons bool) {
 		if c.Kind() != rawjson.Object {
 			continue
 		}
+		kind := kindOf(*c)
+		refers, reasons = refers || kind == itemReference, reasons || kind == "reasoning"
+		if !media {
+			continue
+		}
 		for key := range c.Object() {
-			if string(key) == "type" {
-				kind := alias(c)
-				refers, reasons = refers || kind == itemReference, reasons || kind == "reasoning"
-			} else if path, err := dialect.CheckMember(c, key); err != nil {
+			if path, err := dialect.CheckMember(c, key); err != nil {
 				d.forbid(openai.Wrong(fmt.Sprintf("input[%d]%s", i, path), "%v", err))
 				return refers, reasons
 			}
