@@ -152,16 +152,23 @@ type modelMessage struct {
 	keeps      bool           // it has reasoning_content, which servers require that must have reasoning back
 }
 
-// reasoningMembers are the members of a message with reasoning or signatures.
-var reasoningMembers = []string{"reasoning_content", "reasoning", "reasoning_details", "extra_content"}
+// isReasoningMember reports whether a member of a message has reasoning or signatures.
+func isReasoningMember(key []byte) bool {
+	switch string(key) {
+	case "reasoning_content", "reasoning", "reasoning_details", "extra_content":
+		return true
+	}
+	return false
+}
 
 // modelMessages lists the messages of the model, in the body before a cursor: all, or those that have
 // reasoning or calls.
 func modelMessages(c *rawjson.Cursor, all bool) (list []modelMessage) {
 	eachMessage(c, func() {
-		m := modelMessage{start: c.Offset()}
-		if m.read(c) == "assistant" && (all || m.reasons || len(m.calls) > 0) {
-			list = append(list, m)
+		list = append(list, modelMessage{start: c.Offset()})
+		last := len(list) - 1
+		if m := &list[last]; m.read(c) != "assistant" || !all && !m.reasons && len(m.calls) == 0 {
+			list = list[:last]
 		}
 	})
 	return list
@@ -182,32 +189,33 @@ func (m *modelMessage) read(c *rawjson.Cursor) (role string) {
 
 // member reads a member of a message.
 func (m *modelMessage) member(c *rawjson.Cursor, key []byte) {
-	kind := c.Kind()
-	switch name := string(key); {
+	kind, reasons := c.Kind(), isReasoningMember(key)
+	switch {
 	case kind == rawjson.Null:
-		if slices.Contains(reasoningMembers, name) {
+		if reasons {
 			if m.nulls == nil {
 				m.nulls = map[string]int{}
 			}
-			m.nulls[name] = c.Offset()
+			m.nulls[string(key)] = c.Offset()
 		}
-	case slices.Contains(reasoningMembers, name):
+	case reasons:
 		m.reasons = true
-		m.plain = m.plain || name != "extra_content"
-		m.keeps = m.keeps || name == "reasoning_content"
+		m.plain = m.plain || string(key) != "extra_content"
+		m.keeps = m.keeps || string(key) == "reasoning_content"
 		switch {
 		case kind == rawjson.String:
 			if text := c.Inside(); text != "" {
 				m.thinking = perigee.Escaped(text)
 			}
-		case name == "reasoning_details" || name == "extra_content":
+		case string(key) == "reasoning_details" || string(key) == "extra_content":
 			m.seals(c)
 		}
-	case name == "tool_calls" && kind == rawjson.Array:
+	case kind != rawjson.Array:
+	case string(key) == "tool_calls":
 		for range c.Array() {
 			m.call(c)
 		}
-	case name == "content" && kind == rawjson.Array:
+	case string(key) == "content":
 		for range c.Array() {
 			m.contentPart(c)
 		}
@@ -249,7 +257,7 @@ func (m *modelMessage) call(c *rawjson.Cursor) {
 		for key := range c.Object() {
 			switch string(key) {
 			case "id":
-				id = text(c)
+				id = alias(c)
 			case "extra_content":
 				m.reasons = true
 				m.seals(c)
@@ -257,6 +265,14 @@ func (m *modelMessage) call(c *rawjson.Cursor) {
 		}
 	}
 	m.calls = append(m.calls, id)
+}
+
+// alias is text for a string that may alias the body.
+func alias(c *rawjson.Cursor) string {
+	if c.Kind() != rawjson.String {
+		return ""
+	}
+	return c.Alias()
 }
 
 // contentPart reads a part of a content that is a list, where some servers have thinking.
@@ -302,19 +318,19 @@ func (r *remover) removal(c *rawjson.Cursor) rawjson.Removal {
 func (r *remover) message(c *rawjson.Cursor) {
 	members := r.removal(c)
 	for key := range c.Object() {
-		name, start := string(key), r.at+c.Offset()
-		if slices.Contains(reasoningMembers, name) {
+		start := r.at + c.Offset()
+		if isReasoningMember(key) {
 			c.Skip()
 			r.edits = members.Drop(r.edits, r.at+c.Offset())
 			continue
 		}
 		members.Keep(r.edits, start)
 		switch kind := c.Kind(); {
-		case name == "tool_calls" && kind == rawjson.Array:
+		case string(key) == "tool_calls" && kind == rawjson.Array:
 			for range c.Array() {
 				r.call(c)
 			}
-		case name == "content" && kind == rawjson.Array:
+		case string(key) == "content" && kind == rawjson.Array:
 			r.content(c)
 		default:
 			c.Skip()
