@@ -92,7 +92,7 @@ func (a *attempt) run(stream iter.Seq2[perigee.Event, error]) error {
 			}
 		default:
 			a.answering = true
-			if !a.release() || !a.pass(ev) {
+			if !a.release(true) || !a.pass(ev) {
 				return nil
 			}
 			a.req.Release()
@@ -103,7 +103,7 @@ func (a *attempt) run(stream iter.Seq2[perigee.Event, error]) error {
 	}
 	if !a.answering {
 		a.answering = true
-		a.release()
+		a.release(false)
 	}
 	return nil
 }
@@ -137,12 +137,14 @@ func (a *attempt) hold(ev perigee.Event) error {
 	return nil
 }
 
-// release passes on the held events, after a start event that names the upstream. It first makes
-// the notes of the attempt final, because the start may cause the response head to be sent, which
-// contains the notes.
-func (a *attempt) release() bool {
+// release passes on the held events, after a start event that names the upstream. more is true if
+// another event follows them. It first makes the notes of the attempt final, because the start may
+// cause the response head to be sent, which contains the notes.
+func (a *attempt) release(more bool) bool {
 	a.req.Log.EndAttempt(true)
-	if !a.yield(a.start(), nil) {
+	start := a.start()
+	start.More = start.More || more
+	if !a.yield(start, nil) {
 		return false
 	}
 	if a.spent != (perigee.Usage{}) && !a.yield(perigee.Event{Kind: perigee.EventUsage, Usage: &a.spent, More: true}, nil) {
@@ -150,6 +152,7 @@ func (a *attempt) release() bool {
 		return false
 	}
 	for _, ev := range a.pending.All() {
+		ev.More = ev.More || more
 		if ev.Kind != perigee.EventStart && !a.pass(ev) {
 			return false
 		}

@@ -146,12 +146,14 @@ func (c *call) tapAnswer(piece []byte) {
 func (w *streamWriter) event(ev *perigee.Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.buf = w.encoder.Encode(w.buffer(), ev)
+	before := len(w.buffer())
+	w.buf = w.encoder.Encode(w.buf, ev)
+	content := len(w.buf) != before && ev.Kind != perigee.EventStart // which may be long: it may repeat the request
 	switch {
 	case len(w.buf) == 0:
 		w.putBuffer()
 		return nil
-	case ev.More && len(w.buf) < gather:
+	case ev.More && (len(w.buf) < gather || !content):
 		return nil
 	}
 	return w.flush()
