@@ -68,6 +68,9 @@ func (a *attempt) run(stream iter.Seq2[perigee.Event, error]) error {
 		if err != nil {
 			return err
 		}
+		if ev.Kind == perigee.EventFlush && !a.answering { // it has no content, and nothing was sent
+			continue
+		}
 		about := ev.Kind == perigee.EventStart || ev.Kind == perigee.EventFrame && ev.Bare
 		native = native || ev.Kind == perigee.EventFrame
 		a.content = a.content || !about

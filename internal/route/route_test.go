@@ -188,6 +188,9 @@ func TestFailover(t *testing.T) {
 		{"breaks off after a start and a note", &source{notes: []perigee.Note{{Action: "dropped", Subject: "x"}},
 			events: []perigee.Event{{Kind: perigee.EventStart}}, err: perigee.Errorf(perigee.ClassUnavailable, "reset")},
 			"b/real-two two", ""},
+		{"breaks off after a start, usage and a flush", &source{events: []perigee.Event{{Kind: perigee.EventStart},
+			{Kind: perigee.EventUsage, Usage: &perigee.Usage{Input: 1}, More: true}, {Kind: perigee.EventFlush}}, err: perigee.Errorf(perigee.ClassCapacity, "overloaded")},
+			"b/real-two two", ""},
 	} {
 		second := says("two")
 		heard, err := ask(router(t, Options{Targets: []Target{{"a", c.first}, {"b", second}}}), "m")
