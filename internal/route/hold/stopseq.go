@@ -149,6 +149,8 @@ func (a *answer) pass(ev perigee.Event) bool {
 		return true
 	case ev.Kind == perigee.EventText:
 		return a.text(ev)
+	case ev.Kind == perigee.EventFlush, ev.Kind == perigee.EventLogprobs: // the text may go on after it
+		return a.yield(ev, nil)
 	}
 	return a.release(true) && a.yield(ev, nil)
 }

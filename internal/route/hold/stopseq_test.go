@@ -107,6 +107,8 @@ func TestAnswersEndAtAStopSequence(t *testing.T) {
 		{"no finish at all", []string{"END"}, []perigee.Event{text("the EN")}, nil, "the EN", false},
 		{"thoughts do not count", []string{"END"}, []perigee.Event{thinking, text("one"), finished}, nil, "[thinking]one[MAX_TOKENS ]", false},
 		{"not across a call", []string{"END"}, []perigee.Event{text("E"), call, text("ND"), finished}, nil, "E[call]ND[MAX_TOKENS ]", false},
+		{"across a flush", []string{"END"}, []perigee.Event{more("one E"), {}, more("ND two"), priced}, nil, "one [usage 7 5][STOP END]", true},
+		{"across probabilities", []string{"END"}, []perigee.Event{text("E"), {Kind: perigee.EventLogprobs}, more("ND"), priced}, nil, "[usage 7 5][STOP END]", true},
 		{"broken behind it", []string{"END"}, []perigee.Event{more("one END")}, broken, "one [estimated usage][usage 2 2][STOP END]", false},
 		{"broken before it", []string{"END"}, []perigee.Event{text("one EN")}, broken, "one EN[broken]", false},
 		{"an empty one before another", []string{"", "END"}, []perigee.Event{more("one END two"), priced, text("three"), finished}, nil, "one [usage 7 5][STOP END]", true},
