@@ -167,8 +167,13 @@ func (w *requestWriter) result(r *perigee.FunctionResponse) {
 	w.EndArray().EndObject()
 }
 
-// media writes an image, an audio or a file, as data or by its address.
+// media writes an image, an audio or a file, as data or by its address, or the text in place of one
+// that the server cannot read.
 func (w *requestWriter) media(p *perigee.Part) {
+	if p.Kind == perigee.PartText {
+		w.textPart("input_text", p.Text)
+		return
+	}
 	if f := p.File; p.Kind == perigee.PartFile {
 		if strings.HasPrefix(f.MIME, "image/") {
 			w.Object().Members(`"type":"input_image"`).Key("image_url").String(f.URI)

@@ -312,6 +312,8 @@ func TestItemsOfPrompts(t *testing.T) {
 			perigee.Part{Kind: perigee.PartFile, File: &perigee.File{MIME: "text/plain", URI: "https://x/a.txt"}})},
 			`{"type":"function_call_output","call_id":"1","output":[{"type":"input_text","text":"see"},{"type":"input_image","image_url":"data:image/png;base64,AA","detail":"low"}]}
 {"type":"message","role":"user","content":[{"type":"input_text","text":"and"},{"type":"input_image","image_url":"data:image/png;base64,BB","detail":"low"},{"type":"input_file","filename":"file.pdf","file_data":"data:application/pdf;base64,CC"},{"type":"input_audio","input_audio":{"data":"DD","format":"mp3"}},{"type":"input_image","image_url":"https://x/a.png"},{"type":"input_file","file_url":"https://x/a.txt"}]}`},
+		"a text in place of a medium": {[]perigee.Content{user(resultPart("1", "", textPart("[data of type video/mp4]"), imagePart("AA")))},
+			`{"type":"function_call_output","call_id":"1","output":[{"type":"input_text","text":"[data of type video/mp4]"},{"type":"input_image","image_url":"data:image/png;base64,AA","detail":"low"}]}`},
 		"an image of the model": {[]perigee.Content{model(imagePart("AA"))}, `{"type":"image_generation_call","id":"ig_1","status":"completed","result":"AA"}`},
 		"instructions in between": {[]perigee.Content{user(textPart("a")), {Role: perigee.RoleDeveloper, Parts: []perigee.Part{textPart("b")}}, {Role: perigee.RoleSystem, Parts: []perigee.Part{textPart("c")}}},
 			`{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]}
