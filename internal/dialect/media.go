@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"perigee"
 	"perigee/internal/lib/rawjson"
@@ -42,6 +44,20 @@ func CheckMedia(address string) error {
 // so are values of the wrong type, which are left to the provider.
 func CheckParts(c *rawjson.Cursor) (path string, err error) { return checkMedia(c, anything) }
 
+// CheckBody is CheckParts for a body that has members of parts itself, or lists of parts.
+func CheckBody(c *rawjson.Cursor) (path string, err error) {
+	for key := range c.Object() {
+		if name := string(key); name == "messages" || name == "input" {
+			if path, err = CheckParts(c); err != nil {
+				return name + path, err
+			}
+		} else if path, err = CheckMember(c, key); err != nil {
+			return path[1:], err
+		}
+	}
+	return "", nil
+}
+
 // CheckMember is CheckParts for the value of a member of a part or a message.
 func CheckMember(c *rawjson.Cursor, name []byte) (path string, err error) {
 	switch m, ok := mediaMembers[string(name)]; {
@@ -63,7 +79,8 @@ var mediaMembers = map[string]struct {
 }{
 	"image_url": {as: address}, "file_url": {as: address}, "audio_url": {as: address}, "video_url": {as: address},
 	"document_url": {as: address},
-	"image":        {as: addressOrData}, "images": {as: addressOrData}, "file_data": {as: addressOrData},
+	"image":        {as: addressOrData}, "images": {as: addressOrData}, "mask": {as: addressOrData},
+	"audio": {as: addressOrData}, "video": {as: addressOrData}, "file_data": {as: addressOrData},
 	"input_audio": {as: addressOrData}, "input_video": {as: addressOrData}, "input_image_mask": {as: addressOrData},
 	"file":    {as: addressOrData, object: true},
 	"source":  {as: source, object: true},
@@ -94,8 +111,8 @@ func checkMedia(c *rawjson.Cursor, as meaning) (path string, err error) {
 		case address:
 			err = checkAddress(c.Alias())
 		case addressOrData:
-			if text := c.Alias(); !isData(text) {
-				err = checkAddress(text)
+			if text := c.Alias(); !isData(text) && checkAddress(text) != nil {
+				err = errors.New("want base64, or a data: or https: URL")
 			}
 		}
 	case rawjson.Array:
@@ -130,16 +147,53 @@ func checkAddress(text string) error {
 	return CheckMedia(text)
 }
 
-// isData reports whether a text is a medium in base64, by its beginning. Base64 begins with a slash,
-// as a path does, only if the first byte of the medium is 0xFF.
+// maxPath is the length of the longest path that a server can open.
+const maxPath = 4096
+
+// isData reports whether a text is a medium in base64 and no path: many paths are valid base64. A text
+// with a slash has to be a known kind of medium, or of text. If it is longer than any path, it must not
+// begin with lower-case letters and slashes alone, which a server may join.
 func isData(text string) bool {
-	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=\r\n"
-	for i := range min(len(text), 64) {
-		if strings.IndexByte(plain, text[i]) < 0 {
+	head := text[:min(len(text), 64)]
+	for i := range len(head) {
+		if strings.IndexByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=\r\n", head[i]) < 0 {
 			return false
 		}
 	}
-	return len(text) < 2 || text[0] != '/' || strings.IndexByte("wxyz0123456789+/", text[1]) >= 0
+	if len(text) > maxPath {
+		return strings.IndexByte(head, '/') < 0 || strings.ToLower(head) != head
+	}
+	data, err := base64.StdEncoding.DecodeString(text)
+	if strings.IndexByte(text, '/') >= 0 {
+		return err == nil && isMedium(data)
+	}
+	for _, encoding := range [...]*base64.Encoding{base64.URLEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
+		if err != nil {
+			_, err = encoding.DecodeString(text)
+		}
+	}
+	return err == nil
+}
+
+// isMedium reports whether data begins as a medium or an archive does, or is a text.
+func isMedium(data []byte) bool {
+	switch kind := http.DetectContentType(data); kind {
+	case "application/octet-stream", "text/plain; charset=utf-8": // no known kind; any bytes without controls
+		return isMPEG(data) || utf8.Valid(data)
+	}
+	return true
+}
+
+// isMPEG reports whether data begins with the header of a frame of MP3 or AAC.
+func isMPEG(data []byte) bool {
+	if len(data) < 4 || data[0] != 0xFF || data[1]&0xE0 != 0xE0 {
+		return false
+	}
+	if data[1]&0xF6 == 0xF0 { // AAC
+		return data[2]>>2&15 < 13
+	}
+	version, layer, bits, rate := data[1]>>3&3, data[1]>>1&3, data[2]>>4, data[2]>>2&3
+	return version != 1 && layer != 0 && bits != 0 && bits != 15 && rate != 3
 }
 
 // FilePart returns a part that points at a URL. fallback is the MIME type for an unknown extension.

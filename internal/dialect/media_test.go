@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"bytes"
+	"encoding/base64"
 	"strings"
 	"testing"
 
@@ -71,6 +73,9 @@ func TestPartsWithAddresses(t *testing.T) {
 		".content[0].source.content[0].source": `{"content":[{"source":{"type":"content","content":[{"source":{"url":"@"}}]}}]}`,
 		".output.image_url":                    `{"type":"computer_call_output","output":{"image_url":"@"}}`,
 		".output[0].image_url":                 `{"output":[{"type":"input_image","image_url":"@"}]}`,
+		".content[0].video[1]":                 `{"content":[{"type":"video","video":["https://x.example/1.png","@"]}]}`,
+		".content[0].audio":                    `{"content":[{"type":"audio","audio":"@"}]}`,
+		".mask":                                `{"image":"https://x.example/1.png","mask":"@"}`,
 		".outputs[0]":                          `{"outputs":[{"type":"image","url":"@"}]}`,
 		".image_url":                           `{"type":"input_image","image_url":"@"}`,
 		".input_image_mask.image_url":          `{"input_image_mask":{"image_url":"@"}}`,
@@ -97,7 +102,7 @@ func TestPartsWithAddresses(t *testing.T) {
 		}
 	}
 	for _, body := range []string{
-		`{"content":[{"type":"input_audio","input_audio":{"data":"//uQxAAAAAAAAAAAAAAAAA=","format":"mp3"}}],"images":["/9j/4AAQ"]}`,
+		`{"content":[{"type":"input_audio","input_audio":{"data":"//uQxAAAAAAAAAAAAAAAAAA=","format":"mp3"}}],"images":["/9j/4AAQ"]}`,
 		`{"content":[{"type":"file","file":{"file_id":"file-1","filename":"/a/b.pdf"}},{"type":"image","source":{"type":"file","file_id":"f"}}]}`,
 		`{"content":[{"type":"document","source":{"type":"text","media_type":"text/plain","data":"./a: b"}}]}`,
 		`{"content":[{"type":"search_result","source":"docs/a.md","content":[{"type":"text","text":"t"}]}]}`,
@@ -109,6 +114,26 @@ func TestPartsWithAddresses(t *testing.T) {
 	} {
 		if path, err := check(body); err != nil {
 			t.Errorf("%s: %q, %v", body, path, err)
+		}
+	}
+}
+
+// Paths are refused where base64 is expected, also those that are valid base64 by their letters.
+func TestPathsAreNoBase64(t *testing.T) {
+	long := strings.Repeat("/", 5000)
+	for _, path := range []string{"//etc/passwd", "/etc/passwd", "/work/id_rsa", "/www/html/a", "etc/passwd", "etc///passwd", "/var/log", "/Users/a",
+		"/proc/self/root/etc/passwd", long + "etc/passwd", "/proc/self/root" + long + "etc/passwd", "etc" + long + "passwd", "a.png", "C:/x", "~/x", "x y"} {
+		if isData(path) {
+			t.Errorf("%.80s passes for base64", path)
+		}
+	}
+	encode := base64.StdEncoding.EncodeToString
+	big := func(begin string) string { return encode(append([]byte(begin), make([]byte, 4000)...)) }
+	for _, data := range []string{"", "aGk=", "aGk", "//uQxAAAAAAAAAAAAAAAAAA=", "/9j/4AAQ", "_9j_4AAQ", encode([]byte("Why? Who? How? Ah?>>>?")),
+		encode([]byte("\xfe\xff\x00a\x00b")), encode([]byte("\xff\xf1\x50\x80\x2e\x7f")), encode([]byte("%PDF-1.7 \xff\xff\xff")), encode([]byte("PK\x03\x04\xff\xff\xff")),
+		big("\xff\xff\xff\xff"), big("\xfd7zXZ\x00"), big("\xfc\x00"), encode(bytes.Repeat([]byte("\xff\xff\x01\x00"), 2000)), encode([]byte("a\nb"))[:4] + "\r\n"} {
+		if !isData(data) {
+			t.Errorf("%.80s is refused", data)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -15,11 +16,15 @@ import (
 // API needs, which gets the body unchanged and checks the rest itself. packed is true if the client
 // wants the vectors as base64 instead of numbers.
 func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed bool, err error) {
-	if _, err := rawjson.CheckCount(origin.Body); err != nil {
+	index, err := rawjson.Open(origin.Body, nil)
+	if err != nil {
 		return nil, false, InvalidBody(err)
 	}
-	c, err := openObject(rawjson.NewCursor(origin.Body))
+	c, err := openObject(index.Cursor())
 	if err != nil {
+		return nil, false, err
+	}
+	if err := checkMedia(index); err != nil {
 		return nil, false, err
 	}
 	origin.Dialect = perigee.DialectOpenAIChat
@@ -44,6 +49,18 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 		return nil, false, InvalidBody(c.Err())
 	}
 	return req, packed, nil
+}
+
+// checkMedia refuses a body with media that are files of the provider's machine: some servers take more
+// than the API has.
+func checkMedia(body *rawjson.Document) error {
+	if !dialect.MayHaveMedia(body) {
+		return nil
+	}
+	if path, err := dialect.CheckBody(body.Cursor()); err != nil {
+		return Wrong(path, "%v", err)
+	}
+	return nil
 }
 
 // decodeInputs reads the inputs of a body, for a provider with another API. The notes are on members

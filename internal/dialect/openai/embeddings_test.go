@@ -69,3 +69,35 @@ func TestEmbeddingsAreWrittenOnce(t *testing.T) {
 		}
 	}
 }
+
+// Members beyond the API with media that are files of the provider's machine are refused, in requests
+// for embeddings and for images.
+func TestMediaOfOtherRequests(t *testing.T) {
+	embeddings := func(body string) error {
+		_, _, err := DecodeEmbeddings(perigee.Origin{Body: []byte(`{"model":"m",` + body + `}`)})
+		return err
+	}
+	images := func(body string) error {
+		_, err := DecodeImages(perigee.Origin{Body: []byte(`{"model":"m",` + body + `}`)})
+		return err
+	}
+	for _, c := range []struct {
+		decode func(string) error
+		body   string
+		param  string
+	}{
+		{embeddings, `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"@"}}]}]`, "messages[0].content[0].image_url"},
+		{embeddings, `"input":["a",{"image":"@"}]`, "input[1].image"},
+		{images, `"prompt":"x","image":"@"`, "image"},
+		{images, `"prompt":"x","images":["https://x.example/a.png",{"image_url":"@"}]`, "images[1].image_url"},
+		{images, `"prompt":"x","mask":{"url":"@"}`, "mask"},
+	} {
+		err := c.decode(strings.ReplaceAll(c.body, "@", "file:///etc/passwd"))
+		if fault, ok := errors.AsType[*perigee.Fault](err); !ok || fault.Param != c.param || perigee.AsError(err).Class != perigee.ClassInvalid {
+			t.Errorf("%s: %v, %+v", c.body, err, fault)
+		}
+		if err := c.decode(strings.ReplaceAll(c.body, "@", "https://x.example/b.png")); err != nil {
+			t.Errorf("%s: %v", c.body, err)
+		}
+	}
+}

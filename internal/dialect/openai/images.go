@@ -25,8 +25,11 @@ type ImagesRequest struct {
 // DecodeImages reads the body of POST /v1/images/generations. A provider with this API gets the body
 // unchanged, and checks what the prompt for any other needs.
 func DecodeImages(origin perigee.Origin) (*ImagesRequest, error) {
-	_, c, err := OpenBody(origin.Body)
+	index, c, err := OpenBody(origin.Body)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkMedia(index); err != nil {
 		return nil, err
 	}
 	images, model := &ImagesRequest{Count: 1}, ""

@@ -149,7 +149,7 @@ func (a *answer) pass(ev perigee.Event) bool {
 		return true
 	case ev.Kind == perigee.EventText:
 		return a.text(ev)
-	case ev.Kind == perigee.EventFlush, ev.Kind == perigee.EventLogprobs: // the text may go on after it
+	case ev.Kind == perigee.EventFlush, ev.Kind == perigee.EventLogprobs: // the text may continue after it
 		return a.yield(ev, nil)
 	}
 	return a.release(true) && a.yield(ev, nil)

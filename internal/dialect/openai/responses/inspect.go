@@ -17,8 +17,11 @@ const itemReference = "item_reference"
 // the wrong type are left to the provider.
 func (d *decoder) inspect() (refers, reasons bool) {
 	media := dialect.MayHaveMedia(d.doc)
-	if media {
-		d.inspectTools()
+	if media && d.rawTools != nil {
+		d.inspectTools(d.doc.Value(d.rawTools), "tools")
+	}
+	if media && d.rawPrompt != nil {
+		d.inspectPrompt(d.doc.Value(d.rawPrompt))
 	}
 	if d.out.input == nil {
 		return false, false
@@ -34,21 +37,19 @@ func (d *decoder) inspect() (refers, reasons bool) {
 			continue
 		}
 		for key := range c.Object() {
-			if path, err := dialect.CheckMember(c, key); err != nil {
+			if string(key) == "tools" {
+				d.inspectTools(c, fmt.Sprintf("input[%d].tools", i))
+			} else if path, err := dialect.CheckMember(c, key); err != nil {
 				d.forbid(openai.Wrong(fmt.Sprintf("input[%d]%s", i, path), "%v", err))
-				return refers, reasons
 			}
 		}
 	}
 	return refers, reasons
 }
 
-// inspectTools forbids masks of images that are files of the provider's machine.
-func (d *decoder) inspectTools() {
-	if d.rawTools == nil {
-		return
-	}
-	c := d.doc.Value(d.rawTools)
+// inspectTools forbids masks of images that are files of the provider's machine, in a list of tools at
+// a path.
+func (d *decoder) inspectTools(c *rawjson.Cursor, at string) {
 	for i := range c.List() {
 		if c.Kind() != rawjson.Object {
 			continue
@@ -58,8 +59,24 @@ func (d *decoder) inspectTools() {
 				continue
 			}
 			if path, err := dialect.CheckMember(c, key); err != nil {
-				d.forbid(openai.Wrong(fmt.Sprintf("tools[%d]%s", i, path), "%v", err))
-				return
+				d.forbid(openai.Wrong(fmt.Sprintf("%s[%d]%s", at, i, path), "%v", err))
+			}
+		}
+	}
+}
+
+// inspectPrompt forbids such media in the variables of a prompt that the provider has stored.
+func (d *decoder) inspectPrompt(c *rawjson.Cursor) {
+	if c.Kind() != rawjson.Object {
+		return
+	}
+	for key := range c.Object() {
+		if string(key) != "variables" || c.Kind() != rawjson.Object {
+			continue
+		}
+		for name := range c.Object() {
+			if path, err := dialect.CheckParts(c); err != nil {
+				d.forbid(openai.Wrong("prompt.variables."+openai.Brief(string(name))+path, "%v", err))
 			}
 		}
 	}

@@ -152,6 +152,7 @@ type decoder struct {
 	session      string
 	instructions perigee.Text
 	rawTools     json.RawMessage
+	rawPrompt    json.RawMessage
 	rawChoice    json.RawMessage
 	logprobs     bool
 	topLogprobs  int64
@@ -188,7 +189,10 @@ func (d *decoder) read(members []member) {
 			}
 		},
 		"tool_choice", func() { d.rawChoice = value },
-		"conversation", notKept("conversation"), "prompt", notKept("prompt"),
+		"conversation", notKept("conversation"), "prompt", func() {
+			d.rawPrompt = value
+			notKept("prompt")()
+		},
 
 		"temperature", &g.Temperature, "top_p", &g.TopP,
 		"presence_penalty", &g.PresencePenalty, "frequency_penalty", &g.FrequencyPenalty,

@@ -129,6 +129,11 @@ func TestInputIsInspectedBeforeItIsForwarded(t *testing.T) {
 		{`{"role":"user","content":{"image_url":"/etc/passwd"}}`, local, ""},
 		{`"?","tools":[{"type":"image_generation","input_image_mask":{"image_url":"/etc/passwd"}}]`, local, ""},
 
+		{`[{"role":"user","content":"?"},{"type":"additional_tools","tools":[{"type":"image_generation","input_image_mask":{"image_url":"/etc/passwd"}}]}]`,
+			"input[1].tools[0].input_image_mask.image_url: " + local, ""},
+		{`"?","prompt":{"id":"p","variables":{"i":{"type":"input_image","image_url":"/etc/passwd"}}}`, "prompt.variables.i.image_url: " + local, ""},
+
+		{`"?","prompt":{"id":"p","variables":{"image_url":"a.png","i":{"type":"input_image","image_url":"https://example.org/a.png"}}}`, "", "keeps no prompts"},
 		{part(`{"type":"input_image","image_url":"data:image/png;base64,aGk="}`), "", ""},
 		{part(`{"type":"input_image","image_url":"HTTPS:\/\/example.org/a.png"}`), "", ""},
 		{part(`{"type":"input_file","file_url":"https://example.org/a.pdf"}`), "", ""},
