@@ -88,6 +88,14 @@ func (r *Router) failure(ctx context.Context, found resolution, origin *perigee.
 		// It may be the model that is wrong, and not the request, which another upstream could read.
 		return failed.combined()
 	}
+	for _, t := range found.unasked {
+		if r.listing(t, found.model) == hanging {
+			name := perigee.Clip(found.model, maxNamed)
+			e := perigee.Errorf(perigee.ClassUnavailable, "upstream %s does not answer, and may have the model %q; no other upstream has it", t.Name, name)
+			e.Upstream, e.Model = t.Name, found.model
+			return e.WithHint("try again, or ask for %s/%s, which waits for it", t.Name, name)
+		}
+	}
 	var asked []string
 	for _, f := range failed {
 		asked = append(asked, f.upstream)

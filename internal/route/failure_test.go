@@ -226,7 +226,7 @@ func (quiet) Stream(context.Context, *perigee.Request) iter.Seq2[perigee.Event, 
 // A call that all upstreams refuse for their limits can succeed when the first of the limits ends.
 func TestTheLimitThatEndsFirstCounts(t *testing.T) {
 	limit := func(class perigee.Class, retry time.Duration) *source {
-		return &source{err: &perigee.Error{Class: class, Message: "for " + retry.String(), Hint: "wait " + retry.String(), Retry: retry}}
+		return &source{err: &perigee.Error{Class: class, Message: "for " + retry.String(), Hint: "wait " + retry.String(), Retry: retry}, models: []string{}}
 	}
 	const day = 24 * time.Hour
 	used, busy, down := perigee.ClassExhausted, perigee.ClassRateLimited, fails(perigee.ClassUnavailable)

@@ -91,6 +91,26 @@ func (l modelList) has(model string) bool {
 // never reports whether no request for the list has ended yet.
 func (l modelList) never() bool { return l.until.IsZero() && len(l.models) == 0 }
 
+// refused reports whether there is no list because the upstream cannot be reached, or refuses the key.
+func (l modelList) refused() bool {
+	if l.err == nil || len(l.models) > 0 {
+		return false
+	}
+	switch perigee.AsError(l.err).Class {
+	case perigee.ClassUnavailable, perigee.ClassUnauthenticated, perigee.ClassForbidden:
+		return true
+	}
+	return false
+}
+
+// waits reports whether a list has been requested for modelsWait.
+func (c *modelCache) waits(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.lists[name]
+	return e != nil && e.request != nil && time.Since(e.request.began) >= modelsWait
+}
+
 // lacks reports whether an upstream lists its models, and this one is not among them.
 func (l modelList) lacks(model string) bool {
 	return l.err == nil && len(l.models) > 0 && !l.has(model)

@@ -18,6 +18,9 @@ const listGrace = 500 * time.Millisecond
 // models are not asked, unless all do: providers do not list all their models. An upstream that has
 // no models of its own is taken to have a model of the table until its list comes.
 //
+// An upstream that does not answer is not asked for a model that it was never known to have, if there
+// is another one; nor is one that fails, if a fallback can answer.
+//
 // A call waits for lists only if an upstream was never asked for its list, and only as long as the
 // list matters. Otherwise the last lists count, and old ones are renewed in the background.
 func (r *Router) order(ctx context.Context, found *resolution) {
@@ -31,8 +34,18 @@ func (r *Router) order(ctx context.Context, found *resolution) {
 		s := r.listing(t, found.model)
 		sorted[s] = append(sorted[s], t)
 	}
-	if len(sorted[lacking]) < len(found.targets) {
-		found.targets, found.unasked = append(append(sorted[listed], sorted[presumed]...), sorted[unlisted]...), sorted[lacking]
+	asked := slices.Concat(sorted[listed], sorted[presumed], sorted[unlisted])
+	left := [][]Target{sorted[hanging], sorted[lacking]}
+	if r.opts.Fallback == "" {
+		asked = append(asked, sorted[failing]...)
+	} else {
+		left = append(left, sorted[failing])
+	}
+	if len(asked) == 0 && len(sorted[lacking]) < len(found.targets) {
+		asked, left[1] = sorted[lacking], nil
+	}
+	if len(asked) > 0 {
+		found.targets, found.unasked = asked, slices.Concat(left...)
 	}
 }
 
@@ -44,6 +57,8 @@ const (
 	listed   listing = iota // the model is in its list
 	presumed                // it has no list, and the model is in the table
 	unlisted                // it has no list
+	failing                 // it has no list, because it cannot be reached or refuses the key
+	hanging                 // it has no list, because it does not answer
 	lacking                 // the configuration or its list leaves the model out
 )
 
@@ -58,6 +73,10 @@ func (r *Router) listing(t Target, model string) listing {
 		return lacking
 	case r.presumes(t, model):
 		return presumed
+	case r.models.waits(t.Name):
+		return hanging
+	case list.refused():
+		return failing
 	}
 	return unlisted
 }
@@ -124,7 +143,7 @@ func (r *Router) first(found *resolution) (exists, certain bool) {
 		switch r.listing(t, found.model) {
 		case listed, presumed:
 			return true, certain
-		case unlisted:
+		case unlisted, failing, hanging:
 			_, lists := t.Upstream.(perigee.ModelLister)
 			certain = certain && !(lists && r.models.last(t.Name).never())
 		}

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +92,64 @@ func TestHangingListDelaysNoCall(t *testing.T) {
 			t.Errorf("asked %q", hangs.source.asked)
 		}
 	})
+}
+
+// A server that hangs is not asked for a name that is in no list, but by the name of the upstream.
+func TestAHangingUpstreamIsNotAskedForUnknownNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs, b := &hangingLister{source: *says("a")}, fails(perigee.ClassNotFound)
+		b.models = []string{"m"}
+		r := router(t, Options{Targets: []Target{{"a", hangs}, {"b", b}}, Base: t.Context()})
+		for i, want := range []time.Duration{modelsWait, 0} {
+			began := time.Now()
+			_, err := ask(r, "unknown")
+			e := perigee.AsError(err)
+			if e == nil || e.Class != perigee.ClassUnavailable || e.Upstream != "a" || time.Since(began) != want ||
+				e.Error() != `upstream a does not answer, and may have the model "unknown"; no other upstream has it; try again, or ask for a/unknown, which waits for it` {
+				t.Errorf("call %d: %v after %v, want %v", i, err, time.Since(began), want)
+			}
+		}
+		if heard, err := ask(r, "a/unknown"); heard != "a/real-a a" || err != nil || len(hangs.source.asked) != 1 {
+			t.Errorf("heard %q, %v; asked %q", heard, err, hangs.source.asked)
+		}
+		alone := &hangingLister{source: *says("a")}
+		r = router(t, Options{Targets: []Target{{"a", alone}, {"c", &hangingLister{source: *says("c")}}}, Base: t.Context()})
+		if heard, err := ask(r, "unknown"); heard != "a/real-a a" || err != nil {
+			t.Errorf("no other upstream: heard %q, %v", heard, err)
+		}
+	})
+}
+
+// The fallback answers for names that are in no list, whatever is wrong with the servers that have not
+// listed their models. Without one, these are asked last.
+func TestFallbackBesideAServerThatFails(t *testing.T) {
+	for _, class := range []perigee.Class{perigee.ClassUnavailable, perigee.ClassUnauthenticated, perigee.ClassForbidden} {
+		for _, fallback := range []string{"m", ""} {
+			down, there := fails(class), &listener{has: []string{"m"}}
+			there.models = []string{"m"}
+			broken := failingLister{down, class}
+			r := router(t, Options{Targets: []Target{{"a", broken}, {"b", there}}, Fallback: fallback})
+			heard, err := ask(r, "unknown")
+			switch {
+			case fallback != "":
+				if heard != "(mapped model unknown to m) b/m hello" || err != nil || len(down.asked) > 0 {
+					t.Errorf("%s: heard %q, %v; asked %q", class, heard, err, down.asked)
+				}
+			case err == nil || perigee.AsError(err).Class != class || len(down.asked) != 1:
+				t.Errorf("%s: heard %q, %v; asked %q", class, heard, err, down.asked)
+			}
+		}
+	}
+}
+
+// A failingLister lists no models, for a reason.
+type failingLister struct {
+	*source
+	class perigee.Class
+}
+
+func (f failingLister) Models(context.Context) ([]perigee.Model, error) {
+	return nil, perigee.Errorf(f.class, "no list")
 }
 
 // The last list stays while an upstream fails to list its models.
