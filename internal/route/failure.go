@@ -81,6 +81,9 @@ func (r *Router) failure(ctx context.Context, found resolution, origin *perigee.
 	if len(failed) == 0 {
 		return perigee.Errorf(perigee.ClassUnavailable, "no upstream is configured for %s", found.model)
 	}
+	if able := slices.DeleteFunc(slices.Clone(failed), isUnable); allMissing(able) {
+		failed = able // the rest cannot answer such requests for any model
+	}
 	if trouble := slices.DeleteFunc(slices.Clone(failed), isMissing); len(trouble) > 0 {
 		if slices.ContainsFunc(trouble, func(f failure) bool { return !f.unread }) {
 			return trouble.combined()
@@ -155,7 +158,7 @@ func (r *Router) advice(found resolution, known []string) string {
 	if instead := cmp.Or(nearest, usual); instead != "" {
 		parts = append(parts, fmt.Sprintf("if the client chose this name itself, add %s: %s to models.aliases in perigee's configuration",
 			perigee.Clip(found.model, maxNamed), instead))
-	} else {
+	} else if found.upstream == "" {
 		parts = append(parts, "if the client chose this name itself, set models.aliases or models.fallback in perigee's configuration")
 	}
 	return strings.Join(parts, "; ")
@@ -165,6 +168,9 @@ func (r *Router) advice(found resolution, known []string) string {
 func isMissing(f failure) bool {
 	return !f.unread && perigee.AsError(f.err).Class == perigee.ClassNotFound
 }
+
+// isUnable reports whether a failure is that the upstream does not answer requests of that sort.
+func isUnable(f failure) bool { return perigee.AsError(f.err).Class == perigee.ClassUnimplemented }
 
 // allMissing reports whether isMissing is true for all failures.
 func allMissing(failed failures) bool {

@@ -300,3 +300,27 @@ func TestAModelThatIsMissingIsNotWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// An upstream that does not answer requests of that sort says nothing about the model.
+func TestMissingModelBesideAnUpstreamThatIsUnable(t *testing.T) {
+	for _, classes := range [][]perigee.Class{{perigee.ClassNotFound, perigee.ClassUnimplemented}, {perigee.ClassUnimplemented, perigee.ClassNotFound}} {
+		r := router(t, Options{Targets: []Target{{"a", fails(classes[0])}, {"b", fails(classes[1])}}})
+		if _, err := ask(r, "x"); perigee.AsError(err).Class != perigee.ClassNotFound || !strings.Contains(err.Error(), `no model "x"`) {
+			t.Errorf("%v: %v", classes, err)
+		}
+	}
+	r := router(t, Options{Targets: []Target{{"a", fails(perigee.ClassUnimplemented)}, {"b", fails(perigee.ClassUnimplemented)}}})
+	if _, err := ask(r, "x"); perigee.AsError(err).Class != perigee.ClassUnimplemented {
+		t.Error(err)
+	}
+}
+
+// Neither an alias nor the fallback applies to a name with its upstream.
+func TestAdviceForNamesWithAnUpstream(t *testing.T) {
+	r := router(t, Options{Targets: []Target{{"a", fails(perigee.ClassNotFound)}}})
+	for name, want := range map[string]bool{"x": true, "a/x": false} {
+		if _, err := ask(r, name); strings.Contains(err.Error(), "models.fallback") != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -50,17 +50,26 @@ func lost(upstream string) error {
 		Cause:   &perigee.Fault{Param: "previous_response_id", Code: "previous_response_not_found"}}
 }
 
-// resolvePinned is resolveListed for a request that may be pinned to an upstream. The name of another
-// upstream before the model is an error: that one does not have the conversation.
+// resolvePinned is resolveListed for a request that may be pinned to an upstream. A model of another
+// upstream is an error: that one does not have the conversation.
 func (r *Router) resolvePinned(ctx context.Context, req *perigee.Request) (resolution, error) {
 	found, err := r.resolveListed(ctx, req.Model)
-	if err == nil && req.Pinned != "" && found.upstream != "" && found.upstream != req.Pinned {
-		err = &perigee.Error{Class: perigee.ClassInvalid,
-			Message: "the response is stored at the upstream " + perigee.Clip(req.Pinned, maxNamed) + ", and the model is named at " + found.upstream,
-			Hint:    "send the whole input, or name the model without an upstream",
-			Cause:   &perigee.Fault{Param: "previous_response_id", Code: "previous_response_not_found"}}
+	if err != nil || req.Pinned == "" {
+		return found, err
 	}
-	return found, err
+	elsewhere := ""
+	switch {
+	case found.upstream != "" && found.upstream != req.Pinned:
+		elsewhere = "the model is named at " + found.upstream
+	case r.models.last(req.Pinned).lacks(found.model) && r.models.has(found.model):
+		elsewhere = "only another one lists the model " + perigee.Clip(found.model, maxNamed)
+	default:
+		return found, nil
+	}
+	return found, &perigee.Error{Class: perigee.ClassInvalid,
+		Message: "the response is stored at the upstream " + perigee.Clip(req.Pinned, maxNamed) + ", and " + elsewhere,
+		Hint:    "send the whole input, or name a model of that upstream",
+		Cause:   &perigee.Fault{Param: "previous_response_id", Code: "previous_response_not_found"}}
 }
 
 // Forwards reports whether the upstream that would be asked first gets the client's own bytes.

@@ -85,6 +85,15 @@ func TestPinnedRequests(t *testing.T) {
 			t.Errorf("%s: %s, %v", model, heard, err)
 		}
 	}
+	first.models, second.models = []string{"only-first"}, []string{"m"}
+	if _, err := r.Models(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	foreign := request("only-first")
+	foreign.Pinned = "b"
+	if _, err := askFor(r, foreign); err == nil || !strings.Contains(err.Error(), "only another one lists the model only-first") {
+		t.Errorf("a model of another upstream: %v", err)
+	}
 	lost, other := request("m"), request("a/m")
 	lost.Pinned, other.Pinned = "gone", "b"
 	var err error
