@@ -81,6 +81,11 @@ func (r *Router) failure(ctx context.Context, found resolution, origin *perigee.
 	if len(failed) == 0 {
 		return perigee.Errorf(perigee.ClassUnavailable, "no upstream is configured for %s", found.model)
 	}
+	last := failed[len(failed)-1]
+	if e := *perigee.AsError(last.err); e.Class == perigee.ClassCanceled { // whatever was tried before
+		e.Cause, e.Upstream = last.err, last.upstream
+		return &e
+	}
 	if able := slices.DeleteFunc(slices.Clone(failed), isUnable); allMissing(able) {
 		failed = able // the rest cannot answer such requests for any model
 	}

@@ -324,3 +324,11 @@ func TestAdviceForNamesWithAnUpstream(t *testing.T) {
 		}
 	}
 }
+
+// A call that the client leaves is canceled at the upstream that was asked then.
+func TestACanceledCallIsOfTheLastUpstream(t *testing.T) {
+	r := router(t, Options{Targets: []Target{{"a", fails(perigee.ClassUnavailable)}, {"b", fails(perigee.ClassCanceled)}}})
+	if _, err := ask(r, "x"); perigee.AsError(err).Class != perigee.ClassCanceled || perigee.AsError(err).Upstream != "b" {
+		t.Errorf("%v, %+v", err, perigee.AsError(err))
+	}
+}
