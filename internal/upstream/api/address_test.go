@@ -1,8 +1,15 @@
 package api
 
 import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
+	"perigee"
 	"perigee/internal/store/config"
 )
 
@@ -27,6 +34,9 @@ func TestLacksMethod(t *testing.T) {
 		{config.KindOpenAI, chat, 404, `{"error":{"message":"Invalid URL (POST /chat/completions)","type":"invalid_request_error","param":null,"code":null}}`, true},
 		{config.KindOpenAI, chat, 404, `{"message":"no Route matched with those values"}`, true},
 		{config.KindOpenAI, chat, 405, `{"detail":"Method Not Allowed"}`, true},
+		{config.KindOpenAI, chat, 501, "<!DOCTYPE HTML>\n<html>Unsupported method ('POST')</html>", true},
+		{config.KindAnthropic, messages, 501, "\n<html>", true},
+		{config.KindGemini, gemini, 501, "<html>", true},
 		{config.KindOpenAI, chat, 0, `{"error":"Unexpected endpoint or method. (POST /chat/completions)"}`, true},
 		{config.KindAnthropic, messages, 404, `{"type":"error","error":{"type":"not_found_error","message":"Not Found"}}`, true},
 		{config.KindGemini, gemini, 404, "<!DOCTYPE html><title>Error 404 (Not Found)</title>", true},
@@ -37,6 +47,7 @@ func TestLacksMethod(t *testing.T) {
 		{config.KindOpenAI, chat, 404, `{"error":{"message":"model 'x' not found, try pulling it first","type":"api_error"}}`, false},
 		{config.KindOpenAI, chat, 404, `{"error":{"message":"No endpoints found that support tool use.","code":404}}`, false},
 		{config.KindOpenAI, "/responses/resp_1", 404, `{"error":{"message":"Response with id 'resp_1' not found."}}`, false},
+		{config.KindOpenAI, chat, 501, `{"error":{"message":"this model has no embeddings"}}`, false},
 		{config.KindOpenAI, chat, 400, "<html>", false},
 		{config.KindOpenAI, chat, 0, `{"error":{"message":"overloaded"}}`, false},
 		{config.KindAnthropic, messages, 404, `{"type":"error","error":{"type":"not_found_error","message":"model: claude-9"}}`, false},
@@ -47,6 +58,35 @@ func TestLacksMethod(t *testing.T) {
 		e := Providers[c.kind](config.Upstream{}).decodeError(c.status, []byte(c.body))
 		if got := lacksMethod(c.status, c.path, e.Message, []byte(c.body)); got != c.want {
 			t.Errorf("%s, %d %s: %v", c.path, c.status, c.body, got)
+		}
+	}
+}
+
+// The page of a server without the API is an error about url, whatever status it has. Pages with a
+// status that proxies in front of providers send keep the class of the status.
+func TestPagesOfServers(t *testing.T) {
+	const wrong = "upstream s: the server answered %s with status %d and a page (text/html); " +
+		"check url of upstream s in the configuration; perigee doctor tests the upstream"
+	for status, want := range map[int]perigee.Class{404: "", 405: "", 501: "", 401: perigee.ClassUnauthenticated, 403: perigee.ClassForbidden,
+		407: perigee.ClassInvalid, 429: perigee.ClassRateLimited, 500: perigee.ClassUnavailable, 502: perigee.ClassUnavailable,
+		503: perigee.ClassCapacity, 504: perigee.ClassUnavailable, 520: perigee.ClassUnavailable, 524: perigee.ClassUnavailable} {
+		for path, provider := range map[string]*Provider{"/chat/completions": newOpenAI(config.Upstream{}), "/v1/messages": Anthropic(config.Upstream{})} {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html;charset=utf-8")
+				w.Header().Set("Retry-After", "7")
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, "<!DOCTYPE HTML>\n<title>secret</title>")
+			}))
+			u := New(provider, Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}})
+			_, err := ask(t.Context(), u, requestIn(t, perigee.DialectOpenAIChat, "m", true, "hi", ""))
+			e := perigee.AsError(err)
+			switch {
+			case want == "" && (e.Class != perigee.ClassUnavailable || e.Error() != fmt.Sprintf(wrong, path, status)),
+				want != "" && (e.Class != want || strings.Contains(e.Error(), "url")), strings.Contains(e.Error(), "secret"), e.Retry != 7*time.Second:
+				t.Errorf("%s, %d: %s %v %v", path, status, e.Class, e.Retry, err)
+			}
+			_ = u.Close()
+			server.Close()
 		}
 	}
 }

@@ -172,7 +172,7 @@ func (u *Upstream) try(ctx context.Context, out *outgoing, key *key) (*http.Resp
 	status := resp.StatusCode
 	if status == http.StatusOK {
 		switch head := beginning(resp); {
-		case bytes.HasPrefix(head, []byte("<")):
+		case isPage(head):
 			_ = resp.Body.Close()
 			return nil, u.pageInstead(req.URL, resp.Header)
 		case !isError(resp.Header, head):
@@ -193,7 +193,7 @@ func (u *Upstream) try(ctx context.Context, out *outgoing, key *key) (*http.Resp
 		e.Class = perigee.ClassExhausted
 	}
 	if lacksMethod(status, req.URL.Path, e.Message, explanation) {
-		e = u.withoutMethod(req.URL, e)
+		e = u.withoutMethod(req.URL, resp, e, explanation)
 	}
 	if status >= http.StatusBadRequest && out.dialect != "" && passes(e, explanation) {
 		e.Raw = &perigee.RawError{Dialect: out.dialect, Status: status, Header: u.answerHeader(out, resp), Body: explanation}
