@@ -52,8 +52,9 @@ type Error struct {
 	Raw *RawError
 
 	// Public is sent to clients in place of Message and Hint if these contain details of this
-	// machine: paths, addresses, accounts. If it is empty, clients get Message and Hint.
-	Public string
+	// machine: paths, addresses, accounts. If it is empty, clients get Message and Hint. PublicHint is
+	// the hint beside it; if that is empty, clients are referred to perigee's log.
+	Public, PublicHint string
 }
 
 // A RawError is the error of a provider, which clients of its dialect get unchanged.

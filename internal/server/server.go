@@ -386,7 +386,7 @@ func (c *call) clientError(err error) *perigee.Error {
 			c.opts.Logger.Warn(e.Public, "call", c.id, "error", e)
 		}
 		public := *e
-		public.Message, public.Hint, public.Details = e.Public, "try again; perigee's log has the reason", nil
+		public.Message, public.Hint, public.Details = e.Public, cmp.Or(e.PublicHint, "try again; perigee's log has the reason"), nil
 		return &public
 	}
 	return e

@@ -436,6 +436,14 @@ func TestClientsAreNotToldOfTheHouse(t *testing.T) {
 	if !strings.Contains(log.String(), "10.0.0.7") {
 		t.Errorf("the log does not say it: %s", log.String())
 	}
+	for hint, want := range map[string]string{"": "at the moment; try again; perigee's log has the reason", "start it": "at the moment; start it"} {
+		away.PublicHint = hint
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/v1/usage", nil))
+		if !strings.Contains(w.Body.String(), want+`"`) {
+			t.Errorf("hint %q: %s", hint, w.Body)
+		}
+	}
 }
 
 type noUsage struct{ err error }

@@ -216,7 +216,7 @@ func TestProxyErrorsHoldNoPassword(t *testing.T) {
 	defer provider.Close()
 	refusing := newProxyRig(t, "", connectProxy)
 	dead := newProxyRig(t, "127.0.0.1:1", socksProxy)
-	const unreachable, refused = "upstream studio: its proxy cannot be reached: server error", "upstream studio: its proxy does not connect: server error"
+	const unreachable, refused = "upstream studio: its proxy cannot be reached: connection refused", "upstream studio: its proxy does not connect: server error"
 	for address, want := range map[string]struct {
 		err    string
 		public string
@@ -236,7 +236,7 @@ func TestProxyErrorsHoldNoPassword(t *testing.T) {
 		if strings.Contains(fmt.Sprint(err, e), "hunter22") {
 			t.Errorf("the password is in %v and %v", err, e)
 		}
-		if e.Public != want.public || strings.Contains(e.Hint, "proxy") != strings.Contains(want.public, "proxy") {
+		if e.Public != want.public || want.never != strings.HasPrefix(e.PublicHint, "start the proxy") || strings.Contains(e.Hint, "proxy") != strings.Contains(want.public, "proxy") {
 			t.Errorf("%s: clients get %q, the log %v", address, e.Public, e)
 		}
 	}
@@ -286,7 +286,7 @@ func TestSilentProxyIsGivenUp(t *testing.T) {
 					t.Errorf("%s: %v", target, err)
 					continue
 				}
-				if e := TransportError(ctx, "s", "url", err); e.Public != "upstream s cannot be reached: server error" || !strings.Contains(e.Message, "no handshake") {
+				if e := TransportError(ctx, "s", "url", err); e.Public != "upstream s cannot be reached: connection error (timed out)" || !strings.Contains(e.Message, "no handshake") {
 					t.Errorf("%s: got %q and %q", target, e.Public, e.Message)
 				}
 			}

@@ -1,12 +1,15 @@
 package wire
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"syscall"
 
 	"perigee"
@@ -40,20 +43,53 @@ func TransportError(ctx context.Context, upstream, setting string, err error) *p
 		// Go's own messages name addresses and ports of this machine, and some agents retry only
 		// messages that they recognise as transient.
 		e.Public = fmt.Sprintf("upstream %s: connection lost", upstream)
-		switch never := NeverConnected(err); {
+		switch never, reason := NeverConnected(err), reasonOf(err); {
 		case isProxy(err):
 			e.Public = fmt.Sprintf("upstream %s: its proxy does not connect: server error", upstream)
 			e.Hint = "check the proxy setting of the upstream, or HTTPS_PROXY, and the proxy's own log"
 			if never {
-				e.Public = fmt.Sprintf("upstream %s: its proxy cannot be reached: server error", upstream)
+				e.Public = fmt.Sprintf("upstream %s: its proxy cannot be reached: %s", upstream, cmp.Or(reason, "connection error"))
 				e.Hint = "start the proxy, or correct the proxy setting of the upstream, or HTTPS_PROXY"
+				e.PublicHint = e.Hint
 			}
-		case never:
-			e.Public = fmt.Sprintf("upstream %s cannot be reached: server error", upstream)
+		case never || reason != "":
+			e.Public = fmt.Sprintf("upstream %s cannot be reached: %s", upstream, cmp.Or(reason, "connection error"))
+			e.PublicHint = fmt.Sprintf("check %s of upstream %s, and that its server is running; perigee's log has the details", setting, upstream)
 		}
 	}
 	return e
 }
+
+// reasonOf returns why there is no connection, for clients: without names and addresses, and in words
+// that agents retry. It is empty if the reason is unknown, or the connection was lost later.
+func reasonOf(err error) string {
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	_, plain := errors.AsType[tls.RecordHeaderError](err)
+	name, unresolved := errors.AsType[*net.DNSError](err)
+	timeout, ok := errors.AsType[net.Error](err)
+	switch {
+	case untrusted:
+		return "connection error (the certificate of its server is not trusted)"
+	case plain, errors.Is(err, http.ErrSchemeMismatch):
+		return "connection error (its server does not speak TLS)"
+	case !NeverConnected(err):
+		return ""
+	case unresolved && name.IsNotFound:
+		return "connection error (unknown host)"
+	case unresolved:
+		return "connection error (the name of its host cannot be resolved)"
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, wsaRefused):
+		return "connection refused"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "connection error (no route to its host)"
+	case errors.Is(err, os.ErrDeadlineExceeded), ok && timeout.Timeout():
+		return "connection error (timed out)"
+	}
+	return ""
+}
+
+// wsaRefused is WSAECONNREFUSED of Windows. No other system has this number.
+const wsaRefused = syscall.Errno(10061)
 
 // NeverConnected reports whether a request failed because no connection was made, neither to the
 // provider nor to a proxy.
