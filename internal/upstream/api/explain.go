@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 
 	"perigee"
 	"perigee/internal/lib/wire"
@@ -42,6 +44,9 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 			c.Message = fmt.Sprintf("upstream %s: the provider refused the API key: %s", u.opts.Name, c.Message)
 			c.Hint = "check the keys of this upstream in the configuration"
 		}
+		if c.Hint == "" && lacksCredit(&c) {
+			c.Hint = "add credit at the provider, or add another key or upstream"
+		}
 		if c.Hint == "" {
 			c.Hint = nextSteps[c.Class]
 		}
@@ -58,6 +63,13 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 	}
 	e.Upstream, e.Model = u.opts.Name, model
 	return e
+}
+
+// lacksCredit reports whether a call was refused because the provider has not been paid, which does
+// not change with time. Some providers use status 402 for quotas, too, and send the time of the reset.
+func lacksCredit(e *perigee.Error) bool {
+	return e.Class == perigee.ClassExhausted && e.Retry == 0 &&
+		(e.Status == http.StatusPaymentRequired || strings.Contains(strings.ToLower(e.Message), "credit balance"))
 }
 
 func (u *Upstream) malformed(model string, err error) error {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/store/config"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -150,6 +151,35 @@ func TestTranslatedErrors(t *testing.T) {
 		h := resp.Header
 		if resp.StatusCode != 429 || h.Get("Retry-After") != "60" || h.Get("X-Should-Retry") != "false" || h.Get("Request-Id") == "req_provider" || !strings.Contains(got, "pay") {
 			t.Errorf("%s: %d %v %s", other.dialect, resp.StatusCode, h, got)
+		}
+	}
+}
+
+// Credit does not come back by itself, but a quota with a time does. The headers are the same.
+func TestHintsAboutCredit(t *testing.T) {
+	const credit, quota = "; add credit at the provider, or add another key or upstream", "; wait until the quota resets, or add another key or upstream"
+	for _, c := range []struct {
+		status      int
+		after, text string
+		want, retry string
+	}{
+		{402, "", "Insufficient Balance", credit, "60"},
+		{402, "90", "weekly limit", quota, "90"},
+		{400, "", "Your credit balance is too low to access the Anthropic API.", credit, "60"},
+		{429, "", "out of quota", quota, "60"},
+	} {
+		rig := newRelayRig(t, Anthropic(config.Upstream{}), Options{}, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			if c.after != "" {
+				w.Header().Set("Retry-After", c.after)
+			}
+			w.WriteHeader(c.status)
+			fmt.Fprintf(w, `{"type":"error","error":{"type":"x","message":%q}}`, c.text)
+		})
+		resp, got := rig.ask(t, spokenDialects[0].path, fmt.Sprintf(spokenDialects[0].request, false), nil)
+		if h := resp.Header; resp.StatusCode != 429 || !strings.Contains(got, strings.TrimRight(c.text, ".")+c.want) ||
+			h.Get("Retry-After") != c.retry || h.Get("X-Should-Retry") != "false" {
+			t.Errorf("%d %s: %d %v %s", c.status, c.text, resp.StatusCode, h, got)
 		}
 	}
 }
