@@ -154,7 +154,22 @@ func (u *Upstream) isOffered(model string) bool {
 	return len(u.opts.Models) == 0 || slices.ContainsFunc(u.opts.Models, func(pattern string) bool { return match.Pattern(pattern, model) })
 }
 
-// CountTokens returns the API's count.
+// maxCountTime is how long a count may take that is estimated if it fails. Agents ask for counts
+// between their calls, and wait for them.
+const maxCountTime = 10 * time.Second
+
+// errCountTime is why a count ended that took longer.
+var errCountTime error = countTimeout{}
+
+type countTimeout struct{}
+
+func (countTimeout) Error() string { return "no count within " + maxCountTime.String() }
+
+// Is makes it an error of a provider that was silent for too long.
+func (countTimeout) Is(target error) bool { return target == wire.ErrFirstByte }
+
+// CountTokens returns the API's count. It waits for at most maxCountTime, except for Gemini clients of
+// the Gemini API, which get the API's errors in place of an estimate.
 func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
 	if err := u.offers(req.Model); err != nil {
 		return nil, err
@@ -169,6 +184,11 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	}
 	if err := u.edit(req, &m, m.edits); err != nil {
 		return nil, err
+	}
+	if req.Dialect != perigee.DialectGemini || !u.Forwards(req) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, maxCountTime, errCountTime)
+		defer cancel()
 	}
 	q := quota{req.Model, perigee.OperationCount}
 	own := w.speaks(req)

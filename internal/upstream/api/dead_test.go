@@ -9,6 +9,7 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/wire"
+	"perigee/internal/store/config"
 	"perigee/internal/testing/perigeetest"
 )
 
@@ -104,5 +105,40 @@ func testFirstByteTimeout(t *testing.T, http2 bool) {
 	}
 	if failed != 1 {
 		t.Errorf("HTTP/2 %t: %d of 20 calls timed out, want 1", http2, failed)
+	}
+}
+
+// A count that would be estimated ends after maxCountTime, or after first_byte if that is shorter.
+func TestCountsAreNotWaitedForLong(t *testing.T) {
+	const early, limited = "upstream s timed out: no count within 10s; try again", "upstream s timed out: no answer within limits.first_byte; try again, or allow more time"
+	for _, c := range []struct {
+		provider  *Provider
+		client    perigee.Dialect
+		firstByte time.Duration
+		took      time.Duration
+		want      string
+	}{
+		{Anthropic(config.Upstream{}), perigee.DialectAnthropic, 2 * time.Minute, maxCountTime, early},
+		{Anthropic(config.Upstream{}), perigee.DialectOpenAIResponses, 0, maxCountTime, early},
+		{Anthropic(config.Upstream{}), perigee.DialectAnthropic, 3 * time.Second, 3 * time.Second, limited},
+		{newOpenAI(config.Upstream{API: "responses"}), perigee.DialectOpenAIResponses, 2 * time.Minute, maxCountTime, early},
+		{Gemini, perigee.DialectAnthropic, 2 * time.Minute, maxCountTime, early},
+		{Gemini, perigee.DialectGemini, 2 * time.Minute, 2 * time.Minute, limited},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			silent := roundTripper(func(req *http.Request) (*http.Response, error) {
+				_ = req.Body.Close()
+				<-req.Context().Done()
+				return nil, req.Context().Err()
+			})
+			u := New(c.provider, Options{Name: "s", URL: "https://provider.example", Transport: silent, FirstByte: c.firstByte})
+			defer u.Close()
+			began := time.Now()
+			_, err := u.CountTokens(t.Context(), requestIn(t, c.client, "m", false, "hi", ""))
+			e := perigee.AsError(err)
+			if took := time.Since(began); took != c.took || e.Class != perigee.ClassUnavailable || e.Status != http.StatusGatewayTimeout || e.Error() != c.want {
+				t.Errorf("%s: %v, %s %v", c.client, took, e.Class, err)
+			}
+		})
 	}
 }

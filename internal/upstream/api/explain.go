@@ -54,6 +54,8 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 	}
 	e := wire.TransportError(ctx, u.opts.Name, "url", err)
 	switch cause := context.Cause(ctx); {
+	case cause == errCountTime:
+		e.Hint = "try again"
 	case cause == wire.ErrFirstByte && u.opts.OwnFirstByte:
 		e.Hint = "try again, or raise first_byte of this upstream"
 		e.Message = fmt.Sprintf("upstream %s timed out: no answer within its first_byte", u.opts.Name)
