@@ -67,6 +67,7 @@ type Upstream struct {
 	opts    Options
 	client  *http.Client
 	keys    *keyring
+	keyless bool // requests have no credentials, neither keys nor configured headers
 	places  places
 	changes []*change
 }
@@ -78,7 +79,9 @@ func New(provider *Provider, opts Options) *Upstream {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	u := &Upstream{Provider: provider, opts: opts, client: wire.NewClient(opts.Transport), keys: newKeyring(opts.Keys, credentials(opts.Header)...)}
+	others := credentials(opts.Header)
+	u := &Upstream{Provider: provider, opts: opts, client: wire.NewClient(opts.Transport), keys: newKeyring(opts.Keys, others...)}
+	u.keyless = len(opts.Keys) == 0 && len(others) == 0
 	u.keys.roundRobin, u.changes = opts.RoundRobin, opts.Members.changes(provider.snakeCase)
 	if opts.Concurrency > 0 {
 		u.places = places{taken: make(chan struct{}, opts.Concurrency), wait: opts.Wait}
@@ -106,10 +109,13 @@ func (u *Upstream) Close() error {
 
 // Unusable returns the reason why calls cannot succeed, or "" if none is known. It makes no call.
 func (u *Upstream) Unusable() string {
-	if u.keys.allRejected(u.opts.Now()) {
-		return "the provider rejects its API keys"
+	switch {
+	case !u.keys.allRejected(u.opts.Now()):
+		return ""
+	case u.keyless:
+		return noKeys
 	}
-	return ""
+	return "the provider rejects its API keys"
 }
 
 // Forwards reports whether the provider gets the client's own bytes.

@@ -21,6 +21,9 @@ var nextSteps = map[perigee.Class]string{
 	perigee.ClassUnavailable: "try again; if the error persists, the provider has a problem",
 }
 
+// noKeys is the reason of a refusal where no key is configured.
+const noKeys = "the provider requires an API key, and the upstream has no keys"
+
 // explain completes an error with upstream, model and hint, and removes keys from it. It
 // classifies errors of the network.
 func (u *Upstream) explain(ctx context.Context, model string, err error) error {
@@ -41,8 +44,13 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 			c.Details[i] = u.keys.clean(detail)
 		}
 		if c.Class == perigee.ClassUnauthenticated && c.Hint == "" {
-			c.Message = fmt.Sprintf("upstream %s: the provider refused the API key: %s", u.opts.Name, c.Message)
+			refused := "the provider refused the API key"
 			c.Hint = "check the keys of this upstream in the configuration"
+			if u.keyless {
+				refused = noKeys
+				c.Hint = "add keys to this upstream in the configuration, such as keys: [env:API_KEY]"
+			}
+			c.Message = fmt.Sprintf("upstream %s: %s: %s", u.opts.Name, refused, c.Message)
 		}
 		if c.Hint == "" && lacksCredit(&c) {
 			c.Hint = "add credit at the provider, or add another key or upstream"

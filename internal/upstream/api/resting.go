@@ -60,6 +60,9 @@ func (u *Upstream) KeyProblems() (list []perigee.KeyProblem) {
 	all, name := len(u.keys.keys), u.opts.Name
 	if len(refused) > 0 {
 		why := fmt.Sprintf("the provider refuses API key %s of %d", strings.Join(refused, " and "), all)
+		if u.keyless {
+			why = noKeys
+		}
 		list = append(list, perigee.KeyProblem{Upstream: name, Why: why})
 	}
 	for _, q := range slices.SortedFunc(maps.Keys(limited), func(a, b quota) int { return strings.Compare(a.model, b.model) }) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/store/config"
 )
 
 // An upstream rests for a model when the provider has limited each of its keys, until the first
@@ -89,5 +90,34 @@ func TestRefusedKeysAreNamed(t *testing.T) {
 	}
 	if got := u.KeyProblems(); len(got) != 0 {
 		t.Errorf("after it was accepted: %+v", got)
+	}
+}
+
+// A refusal of an upstream without keys asks for keys, and not to check them.
+func TestRefusalsWithoutKeys(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprint(w, `{"error":{"message":"no"}}`)
+	}))
+	defer server.Close()
+	const checks = "upstream s: the provider refused the API key: no; check the keys of this upstream in the configuration"
+	for _, c := range []struct {
+		opts      Options
+		want, why string
+	}{
+		{Options{}, "upstream s: " + noKeys + ": no; add keys to this upstream in the configuration, such as keys: [env:API_KEY]", noKeys},
+		{Options{Keys: []perigee.Secret{perigee.NewSecret("k")}}, checks, "the provider rejects its API keys"},
+		{Options{Header: http.Header{"Api-Key": {"0123456789abcdef"}}}, checks, "the provider rejects its API keys"},
+	} {
+		c.opts.Name, c.opts.URL = "s", server.URL
+		u := New(newOpenAI(config.Upstream{}), c.opts)
+		_, err := ask(t.Context(), u, requestIn(t, perigee.DialectOpenAIChat, "m", true, "hi", ""))
+		if e := perigee.AsError(err); e.Class != perigee.ClassUnauthenticated || e.Error() != c.want {
+			t.Errorf("%s %v", e.Class, err)
+		}
+		if got := u.KeyProblems(); u.Unusable() != c.why || len(got) != 1 || (got[0].Why == noKeys) != (c.why == noKeys) {
+			t.Errorf("unusable: %q, problems %+v", u.Unusable(), got)
+		}
+		_ = u.Close()
 	}
 }
