@@ -43,9 +43,9 @@ type RoutingControl interface {
 	// ExplainRoute returns which upstream would answer a call for a model now, and why the
 	// remaining ones would not. It makes no call.
 	ExplainRoute(ctx context.Context, model string) (RouteExplanation, error)
-	// Models lists the models of one upstream, or of all if the name is empty. It fails only if no
-	// upstream can be asked.
-	Models(ctx context.Context, upstream string) (ModelList, error)
+	// Models lists the models of one upstream, or of all if the name is empty, from recent lists, or
+	// asks the providers again if fresh is true. It fails only if no upstream can be asked.
+	Models(ctx context.Context, upstream string, fresh bool) (ModelList, error)
 }
 
 // A QuotaControl asks providers for the remaining quota of accounts. That uses no tokens.

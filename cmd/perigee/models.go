@@ -33,7 +33,7 @@ func models(ctx context.Context, env *cli.Env, args []string) error {
 		return command.Misused(err)
 	}
 	defer handle.Close()
-	found, err := handle.Models(ctx, *upstream)
+	found, err := handle.Models(ctx, *upstream, false)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return lateLists(loaded.Config, *upstream)
 	}

@@ -35,8 +35,8 @@ func (c control) audited(log *audit.Log) perigee.Control {
 }
 
 // Models lists the models that can be called.
-func (c control) Models(ctx context.Context, upstream string) (perigee.ModelList, error) {
-	return c.gateway.ListModels(ctx, upstream)
+func (c control) Models(ctx context.Context, upstream string, fresh bool) (perigee.ModelList, error) {
+	return c.gateway.ListModels(ctx, upstream, fresh)
 }
 
 // ExplainRoute reports which upstream would answer a call for a model now. A resource name,

@@ -310,3 +310,66 @@ func TestSuffixesOfOtherRequestsWaitToo(t *testing.T) {
 		}
 	})
 }
+
+// A countingLister is a slowLister with an error, if that is set, that counts the requests.
+type countingLister struct {
+	slowLister
+	asked int
+	err   error
+}
+
+func (s *countingLister) Models(ctx context.Context) ([]perigee.Model, error) {
+	s.asked++
+	if s.err != nil {
+		return nil, s.err
+	}
+	return s.slowLister.Models(ctx)
+}
+
+// A fresh list is requested although there is a cached one, and its failure is reported. Calls and
+// lists that are not fresh use the cached list meanwhile, and after it.
+func TestFreshListsAreRequested(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lister := &countingLister{slowLister: slowLister{source: *lists("a", "x", "y")}}
+		r := router(t, Options{Targets: []Target{{"a", lister}}, Base: t.Context()})
+		cached := func() {
+			t.Helper()
+			began, before := time.Now(), lister.asked
+			models, failed, err := r.ModelsOf(t.Context(), "a")
+			if len(models) != 2 || len(failed) > 0 || err != nil {
+				t.Errorf("%v, %v, %v", models, failed, err)
+			}
+			if unsure, err := r.Missing(t.Context(), "unknown"); unsure || err == nil {
+				t.Errorf("unsure %t, %v", unsure, err)
+			}
+			if took := time.Since(began); took > 0 || lister.asked != before {
+				t.Errorf("took %v, and made %d requests", took, lister.asked-before)
+			}
+		}
+		if models, _, err := r.ModelsOf(t.Context(), "a"); len(models) != 2 || err != nil {
+			t.Fatalf("%v, %v", models, err)
+		}
+		if models, failed, err := r.FreshModelsOf(t.Context(), "a"); len(models) != 2 || len(failed) > 0 || err != nil || lister.asked != 2 {
+			t.Errorf("%v, %v, %v after %d requests", models, failed, err, lister.asked)
+		}
+		lister.takes = time.Hour
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		over := make(chan error)
+		go func() {
+			_, _, err := r.FreshModelsOf(ctx, "a")
+			over <- err
+		}()
+		synctest.Wait()
+		cached()
+		if err := <-over; err == nil {
+			t.Error("a list that did not come is no error")
+		}
+		cached()
+		lister.err = perigee.Errorf(perigee.ClassUnavailable, "connection refused")
+		if models, failed, err := r.FreshModelsOf(t.Context(), "a"); len(models) > 0 || len(failed) != 1 || err == nil {
+			t.Errorf("%v, %v, %v", models, failed, err)
+		}
+		cached()
+	})
+}

@@ -156,13 +156,13 @@ func (r *Router) Default() string { return r.opts.Default }
 // theirs. The only upstream, and the one of a name, have as long as they need.
 func (r *Router) ModelsOf(ctx context.Context, upstream string) (list []perigee.Model, failed []Failure, err error) {
 	if upstream != "" || len(r.opts.Targets) == 1 {
-		return r.modelsOf(ctx, upstream, modelsLimit)
+		return r.modelsOf(ctx, upstream, r.within(modelsLimit))
 	}
-	if list, failed, err = r.modelsOf(ctx, "", mergedWait); err == nil {
+	if list, failed, err = r.modelsOf(ctx, "", r.within(mergedWait)); err == nil {
 		return list, failed, nil
 	}
 	r.awaitFirst(ctx)
-	return r.modelsOf(ctx, "", mergedWait)
+	return r.modelsOf(ctx, "", r.within(mergedWait))
 }
 
 // awaitFirst waits until an upstream has listed its models, all have failed, or firstWait is over.
@@ -180,8 +180,28 @@ func (r *Router) awaitFirst(ctx context.Context) {
 	wait.Wait()
 }
 
-// modelsOf is ModelsOf with a limit for each list.
-func (r *Router) modelsOf(ctx context.Context, upstream string, limit time.Duration) (list []perigee.Model, failed []Failure, err error) {
+// FreshModelsOf is ModelsOf with lists that are requested now, until ctx ends or modelsLimit is over.
+// The outcome is not cached: a call neither waits for these requests, nor does their failure delay
+// it.
+func (r *Router) FreshModelsOf(ctx context.Context, upstream string) (list []perigee.Model, failed []Failure, err error) {
+	return r.modelsOf(ctx, upstream, func(ctx context.Context, target Target) (list modelList) {
+		if lister, ok := target.Upstream.(perigee.ModelLister); ok {
+			list.models, list.err = askForList(ctx, lister)
+		}
+		return list
+	})
+}
+
+// A listSource returns the list of an upstream.
+type listSource func(ctx context.Context, target Target) modelList
+
+// within returns a source of lists that are cached, or come within a limit.
+func (r *Router) within(limit time.Duration) listSource {
+	return func(ctx context.Context, target Target) modelList { return r.listOf(ctx, target, limit) }
+}
+
+// modelsOf is ModelsOf with the lists of a source.
+func (r *Router) modelsOf(ctx context.Context, upstream string, source listSource) (list []perigee.Model, failed []Failure, err error) {
 	targets := r.opts.Targets
 	if upstream != "" {
 		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return t.Name != upstream })
@@ -189,7 +209,7 @@ func (r *Router) modelsOf(ctx context.Context, upstream string, limit time.Durat
 	lists := make([]modelList, len(targets))
 	var wait sync.WaitGroup
 	for i, target := range targets {
-		wait.Go(func() { lists[i] = r.listOf(ctx, target, limit) })
+		wait.Go(func() { lists[i] = source(ctx, target) })
 	}
 	wait.Wait()
 
@@ -339,9 +359,7 @@ func (r *Router) requestList(name string, lister perigee.ModelLister) (entry *mo
 
 // fetch requests a list for all callers, and stores the outcome.
 func (r *Router) fetch(entry *modelEntry, lister perigee.ModelLister) {
-	ctx, cancel := context.WithTimeout(r.opts.Base, modelsLimit)
-	defer cancel()
-	list, err := lister.Models(ctx)
+	list, err := askForList(r.opts.Base, lister)
 	r.models.mu.Lock()
 	defer r.models.mu.Unlock()
 	now := r.opts.Now()
@@ -353,6 +371,13 @@ func (r *Router) fetch(entry *modelEntry, lister perigee.ModelLister) {
 	entry.slow = time.Since(entry.request.began) > modelsWait
 	close(entry.request.over)
 	entry.request = nil
+}
+
+// askForList requests a list, and waits for it for modelsLimit.
+func askForList(ctx context.Context, lister perigee.ModelLister) ([]perigee.Model, error) {
+	ctx, cancel := context.WithTimeout(ctx, modelsLimit)
+	defer cancel()
+	return lister.Models(ctx)
 }
 
 // ForgetModels invalidates the cached lists of models, their errors and the models that no upstream
@@ -427,7 +452,7 @@ func (r *Router) absent(ctx context.Context, found resolution) (list failures, u
 // known returns the names of all models, or the names at one upstream of its models. It returns nil
 // if no upstream lists its models in time.
 func (r *Router) known(ctx context.Context, upstream string) []string {
-	all, _, err := r.modelsOf(ctx, upstream, modelsWait)
+	all, _, err := r.modelsOf(ctx, upstream, r.within(modelsWait))
 	if err != nil {
 		return nil
 	}

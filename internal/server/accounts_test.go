@@ -57,7 +57,7 @@ func (d *controlRig) ExplainAccounts(_ context.Context, model string) ([]perigee
 	return nil, d.note("explain %q", model)
 }
 
-func (d *controlRig) Models(_ context.Context, upstream string) (perigee.ModelList, error) {
+func (d *controlRig) Models(_ context.Context, upstream string, _ bool) (perigee.ModelList, error) {
 	return perigee.ModelList{Rows: []perigee.ModelRow{{ID: "m", Upstream: upstream, AliasOf: "n"}},
 		Problems: []perigee.Problem{{Upstream: "down", Why: "away"}}}, nil
 }

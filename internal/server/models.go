@@ -17,10 +17,11 @@ import (
 )
 
 // vendorModels answers GET /v1/models: in Anthropic's shape with an anthropic-version header, else
-// in OpenAI's. The owner, through the socket, gets the list of a Control with ?problems=true.
+// in OpenAI's. The owner, through the socket, gets the list of a Control with ?problems=true, and a
+// fresh one with ?fresh=true.
 func (p *systemPages) vendorModels(w http.ResponseWriter, r *http.Request) error {
 	if query := r.URL.Query(); mount.CallOf(r).Trusted && query.Get("problems") == "true" {
-		list, err := p.Control.Models(r.Context(), query.Get("upstream"))
+		list, err := p.Control.Models(r.Context(), query.Get("upstream"), query.Get("fresh") == "true")
 		if err != nil {
 			return err
 		}

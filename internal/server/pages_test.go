@@ -205,7 +205,7 @@ func TestPagesOfGeminisList(t *testing.T) {
 // problems is a RoutingControl with an upstream that cannot be asked.
 type problems struct{ perigee.RoutingControl }
 
-func (problems) Models(context.Context, string) (perigee.ModelList, error) {
+func (problems) Models(context.Context, string, bool) (perigee.ModelList, error) {
 	return perigee.ModelList{Problems: []perigee.Problem{{Upstream: "studio", Why: "bad key"}}}, nil
 }
 

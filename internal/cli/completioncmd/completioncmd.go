@@ -157,7 +157,7 @@ func models(ctx context.Context, env *cli.Env, loaded *config.Loaded) []string {
 	if daemon.Running(ctx, loaded.Config) {
 		if handle, err := daemon.Connect(ctx, command.DaemonOptions(env, loaded)); err == nil {
 			defer handle.Close()
-			found, _ := handle.Models(ctx, "")
+			found, _ := handle.Models(ctx, "", false)
 			for _, row := range found.Rows {
 				list = append(list, row.ID)
 			}

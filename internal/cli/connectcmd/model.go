@@ -43,7 +43,7 @@ func readCatalog(ctx context.Context, env *cli.Env, loaded *config.Loaded) catal
 		return c
 	}
 	defer handle.Close()
-	list, err := handle.Models(ctx, "")
+	list, err := handle.Models(ctx, "", false)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		c.problems = []string{"the upstreams have not listed their models within " + listTime.String() + "; perigee doctor says which one cannot be reached"}

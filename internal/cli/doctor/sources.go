@@ -91,7 +91,7 @@ func (e *examination) askers(ctx context.Context, before []Result) (upstreamChec
 		return skip, Accounts{List: e.remote.Accounts, Reason: "--offline"}, nothing
 	case e.remote != nil:
 		check := func(ctx context.Context, u Upstream) Result {
-			result := u.Check(ctx, e.remote.Models)
+			result := u.Check(ctx, freshModels(e.remote))
 			// Listing the models may have shown that a key is refused.
 			if now, err := e.remote.Status(ctx); err == nil {
 				result = u.WithKeyProblems(result, now.Keys)
@@ -129,6 +129,14 @@ func firstProblem(results []Result) *Result {
 
 func freshQuota(control perigee.QuotaControl) func(ctx context.Context) (perigee.QuotaList, error) {
 	return func(ctx context.Context) (perigee.QuotaList, error) { return control.Quota(ctx, true) }
+}
+
+// freshModels lists the models of an upstream from its server: a cached list would hide that it is
+// down.
+func freshModels(control perigee.RoutingControl) func(ctx context.Context, upstream string) (perigee.ModelList, error) {
+	return func(ctx context.Context, upstream string) (perigee.ModelList, error) {
+		return control.Models(ctx, upstream, true)
+	}
 }
 
 // askProviders calls the providers without a daemon. Upstreams with accounts are left out if there
@@ -177,12 +185,10 @@ func (e *examination) askProviders(
 		if result, found := left[u.Name]; found {
 			return result
 		}
-		return u.Check(ctx, func(ctx context.Context, name string) (perigee.ModelList, error) {
-			if err != nil {
-				return perigee.ModelList{}, err
-			}
-			return handle.Models(ctx, name)
-		})
+		if err != nil {
+			return u.failed(ctx, err)
+		}
+		return u.Check(ctx, freshModels(handle))
 	}
 	if err != nil {
 		return check, accounts, func() {}

@@ -77,8 +77,8 @@ func (u Upstream) NotRunning(rows []perigee.AccountRow) Result {
 	return u.Skipped("language servers run with the daemon")
 }
 
-// Check lists the models of an upstream, which costs no tokens. list asks the daemon or, without
-// one, the provider.
+// Check lists the models of an upstream, which costs no tokens. list requests them from the provider,
+// through the daemon if there is one.
 func (u Upstream) Check(ctx context.Context, list func(ctx context.Context, upstream string) (perigee.ModelList, error)) Result {
 	name := NameUpstream + u.Name
 	switch {

@@ -49,7 +49,7 @@ func TestTheDaemonComesAndGoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer done()
-		models, err := control.Models(t.Context(), "")
+		models, err := control.Models(t.Context(), "", false)
 		if err != nil || len(models.Rows) == 0 {
 			t.Errorf("models: %d, %v", len(models.Rows), err)
 		}

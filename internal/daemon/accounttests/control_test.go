@@ -311,7 +311,7 @@ func TestChangesOfAccountsDropTheListsOfModels(t *testing.T) {
 		w := newAccountRig(t, running, "", adaAlone, nil)
 		lists := func(want bool, after string) {
 			t.Helper()
-			if _, err := w.control().Models(t.Context(), ""); (err == nil) != want {
+			if _, err := w.control().Models(t.Context(), "", false); (err == nil) != want {
 				t.Errorf("after %s: %v", after, err)
 			}
 		}

@@ -97,15 +97,19 @@ func (g *Gateway) Unusable() string {
 	return strings.Join(reasons, "; ")
 }
 
-// ListModels lists the models of all upstreams or of one, and the upstreams that could not be
-// asked.
-func (g *Gateway) ListModels(ctx context.Context, upstream string) (list perigee.ModelList, err error) {
+// ListModels lists the models of all upstreams or of one, and the upstreams that could not be asked.
+// If fresh is true, it requests the lists now.
+func (g *Gateway) ListModels(ctx context.Context, upstream string, fresh bool) (list perigee.ModelList, err error) {
 	r, release := g.acquire()
 	defer release()
 	if upstream != "" && r.entry(upstream) == nil {
 		return list, perigee.Errorf(perigee.ClassNotFound, "no upstream %q", upstream)
 	}
-	found, failed, err := r.router.ModelsOf(ctx, upstream)
+	request := r.router.ModelsOf
+	if fresh {
+		request = r.router.FreshModelsOf
+	}
+	found, failed, err := request(ctx, upstream)
 	if err != nil {
 		return list, allOf(err, failed)
 	}

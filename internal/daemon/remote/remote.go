@@ -236,8 +236,11 @@ func (c *Client) ExplainRoute(ctx context.Context, model string) (perigee.RouteE
 }
 
 // Models lists the models.
-func (c *Client) Models(ctx context.Context, upstream string) (perigee.ModelList, error) {
+func (c *Client) Models(ctx context.Context, upstream string, fresh bool) (perigee.ModelList, error) {
 	query := url.Values{"problems": {"true"}, "upstream": {upstream}}
+	if fresh {
+		query.Set("fresh", "true")
+	}
 	return Ask[perigee.ModelList](ctx, c, http.MethodGet, modelsPath+"?"+query.Encode(), nil)
 }
 

@@ -34,7 +34,7 @@ func modelsTool() *tool {
 			return nil, err
 		}
 		defer done()
-		list, err := control.Models(ctx, "")
+		list, err := control.Models(ctx, "", false)
 		if err != nil {
 			return nil, err
 		}

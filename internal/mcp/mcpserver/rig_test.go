@@ -60,7 +60,7 @@ type controlRig struct {
 	err error
 }
 
-func (c controlRig) Models(context.Context, string) (perigee.ModelList, error) {
+func (c controlRig) Models(context.Context, string, bool) (perigee.ModelList, error) {
 	return perigee.ModelList{Rows: []perigee.ModelRow{{ID: "gemini-3-flash", Upstream: "google", Context: 1000, Output: 100, Thinking: true, Default: true},
 		{ID: "secret", Upstream: "google"}}}, c.err
 }

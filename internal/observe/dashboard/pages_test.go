@@ -27,7 +27,7 @@ const payload = `"'><script>alert(1)</script><img src=x onerror=alert(1)>` + "`"
 // A hostileRig says the payload wherever a client, a provider or a file can.
 type hostileRig struct{ *rig }
 
-func (hostileRig) Models(context.Context, string) (perigee.ModelList, error) {
+func (hostileRig) Models(context.Context, string, bool) (perigee.ModelList, error) {
 	return perigee.ModelList{Rows: []perigee.ModelRow{{ID: payload, Upstream: payload, AliasOf: payload}},
 		Problems: []perigee.Problem{{Upstream: payload, Why: payload}}}, nil
 }
@@ -708,7 +708,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 
 type withoutModels struct{ *rig }
 
-func (withoutModels) Models(context.Context, string) (perigee.ModelList, error) {
+func (withoutModels) Models(context.Context, string, bool) (perigee.ModelList, error) {
 	return perigee.ModelList{}, nil
 }
 

@@ -307,7 +307,7 @@ func (r *rig) ExplainRoute(context.Context, string) (perigee.RouteExplanation, e
 
 func (r *rig) ExplainAccounts(context.Context, string) ([]perigee.ChoiceRow, error) { return nil, nil }
 
-func (r *rig) Models(context.Context, string) (perigee.ModelList, error) {
+func (r *rig) Models(context.Context, string, bool) (perigee.ModelList, error) {
 	return perigee.ModelList{Rows: []perigee.ModelRow{
 		{ID: "gemini-3-flash", Upstream: "studio", Context: 1048576, Output: 65536, Thinking: true, Default: true},
 		{ID: "gemini-3-pro", Upstream: "studio", Context: 1048576, Output: 65536, Thinking: true},

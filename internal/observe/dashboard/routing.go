@@ -15,7 +15,7 @@ func (v *visit) models() error {
 	var page pages.Models
 	ctx, cancel := context.WithTimeout(v.ctx, modelsTime)
 	defer cancel()
-	list, err := v.opts.Control().Models(ctx, "")
+	list, err := v.opts.Control().Models(ctx, "", false)
 	if err != nil {
 		page.Problems = append(page.Problems, v.opts.Redact(err.Error()))
 	}
