@@ -35,15 +35,17 @@ func (e environment) digest(name string) string {
 }
 
 // environmentPoint is GET /v1/environment?variable=: the hashes of variables with which the daemon
-// was started. Only commands on this machine get them, through the socket.
+// was started. The parameter may repeat. Only commands on this machine get them, through the socket.
 func environmentPoint() mount.Point {
 	point := mount.Methods{"GET": mount.Value(func(r *http.Request) (answer environment, err error) {
 		query := r.URL.Query()
+		names := query["variable"]
+		query.Del("variable") // KnownParameters refuses repeated parameters, and this one may repeat
 		if err := mount.KnownParameters(query, "variable"); err != nil {
 			return answer, err
 		}
 		answer = environment{Salt: rand.Text(), Digests: map[string]string{}}
-		for _, name := range query["variable"] {
+		for _, name := range names {
 			answer.Digests[name] = answer.digest(name)
 		}
 		return answer, nil

@@ -86,7 +86,8 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	if target.URL, err = command.Address(loaded.Config, status.Listen); err != nil {
 		return err
 	}
-	if stale := command.StaleEnvironment(ctx, loaded, status); stale != "" {
+	// The client can run without the comparison; doctor reports its failure.
+	if stale, _ := command.StaleEnvironment(ctx, loaded, status); stale != "" {
 		env.Remark("%s: %s", stale, status.ReplaceCommand(loaded.Config.Listen))
 	} else if status.Simulated {
 		env.Remark("no upstream is configured: the built-in simulator answers; set GEMINI_API_KEY, or see perigee config init")

@@ -130,7 +130,7 @@ func (e *examination) reachDaemon(ctx context.Context) {
 		status.Refused, status.Pending = "", nil
 	}
 	e.daemon.Status, e.remote = &status, remote.New(daemon.SocketPath(cfg))
-	e.daemon.Stale = command.StaleEnvironment(ctx, e.loaded, status)
+	e.daemon.Stale, e.daemon.NotCompared = command.StaleEnvironment(ctx, e.loaded, status)
 }
 
 // local returns the checks of this machine.

@@ -25,11 +25,13 @@ type Daemon struct {
 	Silent time.Duration
 	PID    int // 0 if unknown
 	// Stale explains in a sentence why the daemon has other secrets than this shell. It is empty if
-	// the secrets are the same.
-	Stale   string
-	Restart string // the command that restarts its service; empty if it is not a service
-	Address string // in the configuration
-	Owner   Owner  // of the port of Address, if no daemon was reached
+	// the secrets are the same, or if that is unknown.
+	Stale string
+	// NotCompared is why the daemon's variables could not be compared with this shell's.
+	NotCompared error
+	Restart     string // the command that restarts its service; empty if it is not a service
+	Address     string // in the configuration
+	Owner       Owner  // of the port of Address, if no daemon was reached
 }
 
 // restart returns a command that starts the daemon again, after its open calls.
@@ -152,6 +154,8 @@ func Version(version, configPath string, d Daemon) Result {
 			d.Address = "" // the restarted daemon listens on another address
 		}
 		return warn(NameDaemon, d.restart(), "changed settings need a restart and are not in effect: %s", strings.Join(pending, ", "))
+	case d.NotCompared != nil:
+		return warn(NameDaemon, d.restart(), "whether the daemon has the environment variables of this shell is unknown: %v", d.NotCompared)
 	}
 	return ok(NameDaemon, "perigee %s%s", version, d.process(", ", ""))
 }

@@ -269,6 +269,8 @@ func TestVersionOfTheDaemonIsCompared(t *testing.T) {
 	want(t, Version("v1", "/etc/perigee.yaml", d), OK, "process 7")
 	want(t, Version("v2", "/etc/perigee.yaml", d), Warn, "perigee v1", "v2")
 	want(t, Version("v1", "/home/config.yaml", d), Warn, "/etc/perigee.yaml", "/home/config.yaml")
+	d.NotCompared = errors.New("it was refused")
+	want(t, Version("v1", "/etc/perigee.yaml", d), Warn, "variables of this shell is unknown: it was refused")
 }
 
 // A daemon that does not run with its file as it is now, or not completely, is a warning.
