@@ -208,6 +208,40 @@ func TestTheFirstListIsWaitedFor(t *testing.T) {
 	})
 }
 
+// A canceledLister is a hangingLister with the error of a call that was canceled.
+type canceledLister struct{ hangingLister }
+
+func (s *canceledLister) Models(ctx context.Context) ([]perigee.Model, error) {
+	_, _ = s.hangingLister.Models(ctx)
+	return nil, perigee.Errorf(perigee.ClassCanceled, "the call was canceled")
+}
+
+// The error of an upstream that hangs says that it did not answer in time. A list of several
+// upstreams says so as well, when its own wait is over and when the request is.
+func TestAListThatDoesNotComeIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := router(t, Options{Targets: []Target{{"hangs", &canceledLister{}}, {"b", lists("b", "m")}}, Base: t.Context()})
+		late := func(want string, err error) {
+			t.Helper()
+			if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassUnavailable || !strings.Contains(e.Message, want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		}
+		for _, want := range []string{"has not listed its models yet", "did not list its models within 1m0s"} {
+			if _, failed, _ := r.ModelsOf(t.Context(), ""); len(failed) != 1 {
+				t.Errorf("%v", failed)
+			} else {
+				late(want, failed[0].Err)
+			}
+			time.Sleep(modelsLimit)
+		}
+		_, _, err := r.ModelsOf(t.Context(), "hangs")
+		late("did not list its models", err)
+		_, _, err = r.FreshModelsOf(t.Context(), "hangs")
+		late("did not list its models", err)
+	})
+}
+
 // A list that fails is logged once, and again when it fails in another way or after it came.
 func TestFailedListsAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -186,7 +186,7 @@ func (r *Router) awaitFirst(ctx context.Context) {
 func (r *Router) FreshModelsOf(ctx context.Context, upstream string) (list []perigee.Model, failed []Failure, err error) {
 	return r.modelsOf(ctx, upstream, func(ctx context.Context, target Target) (list modelList) {
 		if lister, ok := target.Upstream.(perigee.ModelLister); ok {
-			list.models, list.err = askForList(ctx, lister)
+			list.models, list.err = askForList(ctx, target.Name, lister)
 		}
 		return list
 	})
@@ -352,14 +352,14 @@ func (r *Router) requestList(name string, lister perigee.ModelLister) (entry *mo
 	entry = r.models.entry(name)
 	if entry.request == nil && !r.opts.Now().Before(entry.until) {
 		entry.request = &listRequest{began: time.Now(), over: make(chan struct{})}
-		go r.fetch(entry, lister)
+		go r.fetch(entry, name, lister)
 	}
 	return entry, entry.request, entry.slow
 }
 
 // fetch requests a list for all callers, and stores the outcome.
-func (r *Router) fetch(entry *modelEntry, lister perigee.ModelLister) {
-	list, err := askForList(r.opts.Base, lister)
+func (r *Router) fetch(entry *modelEntry, name string, lister perigee.ModelLister) {
+	list, err := askForList(r.opts.Base, name, lister)
 	r.models.mu.Lock()
 	defer r.models.mu.Unlock()
 	now := r.opts.Now()
@@ -373,11 +373,17 @@ func (r *Router) fetch(entry *modelEntry, lister perigee.ModelLister) {
 	entry.request = nil
 }
 
-// askForList requests a list, and waits for it for modelsLimit.
-func askForList(ctx context.Context, lister perigee.ModelLister) ([]perigee.Model, error) {
-	ctx, cancel := context.WithTimeout(ctx, modelsLimit)
+// askForList requests the list of an upstream, and waits for it for modelsLimit. The error then is
+// that it is late: the upstream itself would report a canceled call.
+func askForList(ctx context.Context, name string, lister perigee.ModelLister) ([]perigee.Model, error) {
+	bounded, cancel := context.WithTimeout(ctx, modelsLimit)
 	defer cancel()
-	return lister.Models(ctx)
+	list, err := lister.Models(bounded)
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		err = &perigee.Error{Class: perigee.ClassUnavailable, Upstream: name, Hint: "perigee doctor tests the upstream",
+			Message: fmt.Sprintf("upstream %s did not list its models within %v", name, modelsLimit), Cause: context.DeadlineExceeded}
+	}
+	return list, err
 }
 
 // ForgetModels invalidates the cached lists of models, their errors and the models that no upstream
