@@ -29,6 +29,7 @@ func TestUpstreamIsAskedForItsModels(t *testing.T) {
 		{config.KindAntigravity, perigee.Errorf(perigee.ClassVerification, "verify"), Fail, "perigee account list"},
 		{config.KindAntigravity, perigee.Errorf(perigee.ClassExhausted, "used up"), Warn, "perigee quota"},
 		{config.KindGemini, perigee.Errorf(perigee.ClassUnavailable, "connection refused"), Fail, "curl -sSIv https://api.example.com"},
+		{config.KindOpenAI, perigee.Errorf(perigee.ClassUnavailable, "no /models").WithHint("add /v1"), Fail, "no /models; add /v1"},
 		{config.KindGemini, context.DeadlineExceeded, Fail, "did not answer in time"},
 		{config.KindLangserver, errors.New("odd"), Fail, "perigee langserver status"},
 		{config.KindIDE, errors.New("odd"), Fail, "perigee bridge list"},

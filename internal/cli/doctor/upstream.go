@@ -139,7 +139,7 @@ func (u Upstream) failed(ctx context.Context, err error) Result {
 	case perigee.ClassExhausted, perigee.ClassRateLimited, perigee.ClassCapacity:
 		return look(warn(name, "perigee quota", "%s", e.Message))
 	default:
-		return look(fail(name, u.look(), "%s", e.Message))
+		return look(fail(name, u.look(), "%v", e))
 	}
 }
 

@@ -95,5 +95,8 @@ func (u *Upstream) method(target *url.URL) string {
 
 // checkURL returns the hint for an upstream with a url that is probably wrong.
 func (u *Upstream) checkURL() string {
+	if base, err := url.Parse(u.opts.URL); err == nil && u.pathInURL && base.Path == "" {
+		return fmt.Sprintf("add /v1 to url of upstream %s in the configuration, which has no path; perigee doctor tests the upstream", u.opts.Name)
+	}
 	return fmt.Sprintf("check url of upstream %s in the configuration; perigee doctor tests the upstream", u.opts.Name)
 }

@@ -71,13 +71,17 @@ func TestPagesOfServers(t *testing.T) {
 		407: perigee.ClassInvalid, 429: perigee.ClassRateLimited, 500: perigee.ClassUnavailable, 502: perigee.ClassUnavailable,
 		503: perigee.ClassCapacity, 504: perigee.ClassUnavailable, 520: perigee.ClassUnavailable, 524: perigee.ClassUnavailable} {
 		for path, provider := range map[string]*Provider{"/chat/completions": newOpenAI(config.Upstream{}), "/v1/messages": Anthropic(config.Upstream{})} {
+			base := "" // of the API, in the url
+			if path == "/chat/completions" {
+				base = "/v1"
+			}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "text/html;charset=utf-8")
 				w.Header().Set("Retry-After", "7")
 				w.WriteHeader(status)
 				_, _ = io.WriteString(w, "<!DOCTYPE HTML>\n<title>secret</title>")
 			}))
-			u := New(provider, Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}})
+			u := New(provider, Options{Name: "s", URL: server.URL + base, Keys: []perigee.Secret{perigee.NewSecret("k")}})
 			_, err := ask(t.Context(), u, requestIn(t, perigee.DialectOpenAIChat, "m", true, "hi", ""))
 			e := perigee.AsError(err)
 			switch {
@@ -87,6 +91,27 @@ func TestPagesOfServers(t *testing.T) {
 			}
 			_ = u.Close()
 			server.Close()
+		}
+	}
+}
+
+// A server of kind openai has its API below a path, which the hint names if url has none. The
+// addresses of the other kinds have no path.
+func TestHintNamesTheMissingPath(t *testing.T) {
+	for _, c := range []struct {
+		kind, url string
+		want      bool
+	}{
+		{config.KindOpenAI, "http://127.0.0.1:8000", true},
+		{config.KindOpenAI, "http://127.0.0.1:8000/", true},
+		{config.KindOpenAI, "http://127.0.0.1:8000/v1", false},
+		{config.KindOpenAI, "http://127.0.0.1:8000/openai", false},
+		{config.KindAnthropic, "http://127.0.0.1:8000", false},
+		{config.KindGemini, "http://127.0.0.1:8000", false},
+	} {
+		u := New(Providers[c.kind](config.Upstream{}), Options{Name: "near", URL: c.url})
+		if hint := u.checkURL(); strings.HasPrefix(hint, "add /v1 to url of upstream near ") != c.want {
+			t.Errorf("%s at %s: %s", c.kind, c.url, hint)
 		}
 	}
 }

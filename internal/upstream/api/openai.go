@@ -35,6 +35,7 @@ func newOpenAI(u config.Upstream) *Provider {
 		return chats
 	}
 	return &Provider{
+		pathInURL: true,
 		authorize: authorization(u.Auth),
 		wire:      wire,
 		raw: func(base string, r *perigee.RawRequest) string {

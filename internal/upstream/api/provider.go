@@ -41,6 +41,9 @@ type Provider struct {
 	// model determines it.
 	reasoning func(req *perigee.Request) perigee.Reasoning
 
+	// pathInURL is set if the base URL of servers has the path of the API, such as /v1.
+	pathInURL bool
+
 	readsURLs bool // the provider fetches files on the web
 	snakeCase bool // members of requests may be written in snake case instead of lower camel case
 
