@@ -225,7 +225,8 @@ type ModelList struct {
 	Problems []Problem  `json:"problems"`
 }
 
-// A ModelRow is a model in a listing. Zero limits are unknown limits.
+// A ModelRow is a model in a listing. Zero limits are unknown limits. Thinking is false also if it is
+// unknown.
 type ModelRow struct {
 	ID       string `json:"id"`
 	Upstream string `json:"upstream"`

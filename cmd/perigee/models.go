@@ -56,7 +56,11 @@ func models(ctx context.Context, env *cli.Env, args []string) error {
 		if r.Default {
 			name += " *"
 		}
-		return []any{name, r.Upstream, orUnknown(r.Context), orUnknown(r.Output), command.YesNo(r.Thinking)}
+		thinking := "-" // the row does not distinguish a model that does not think from an unknown one
+		if r.Thinking {
+			thinking = "yes"
+		}
+		return []any{name, r.Upstream, orUnknown(r.Context), orUnknown(r.Output), thinking}
 	})
 }
 

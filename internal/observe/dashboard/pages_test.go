@@ -731,3 +731,12 @@ func TestEmptyPagesSayWhatToDo(t *testing.T) {
 		}
 	}
 }
+
+// What is not known of a model is a dash, also whether it thinks.
+func TestModelsPageDoesNotDenyThinking(t *testing.T) {
+	page := newRig(t, func(*rig, *Options) {}).signIn(t).get("/dashboard/models")
+	_, row, _ := strings.Cut(page, "<code>gemini-embedding-001</code>")
+	if row, _, _ = strings.Cut(row, "</tr>"); strings.Count(row, "–") != 3 {
+		t.Errorf("got %s", row)
+	}
+}

@@ -57,7 +57,7 @@ func modelRow(m perigee.ModelRow) html.HTML {
 	}
 	thinking := html.F(`yes`)
 	if !m.Thinking {
-		thinking = html.F(`<span class="none">no</span>`)
+		thinking = html.F(`<span class="none">–</span>`)
 	}
 	return html.Join(
 		html.F(`<tr><th scope="row"><code>{}</code>{}{}</th><td>{}</td>`, m.ID, html.If(m.Default, ` <span class="pill accent">default</span>`),
