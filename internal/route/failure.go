@@ -96,14 +96,6 @@ func (r *Router) failure(ctx context.Context, found resolution, origin *perigee.
 		// It may be the model that is wrong, and not the request, which another upstream could read.
 		return failed.combined()
 	}
-	for _, t := range found.unasked {
-		if r.listing(t, found.model) == hanging {
-			name := perigee.Clip(found.model, maxNamed)
-			e := perigee.Errorf(perigee.ClassUnavailable, "upstream %s does not answer, and may have the model %q; no other upstream has it", t.Name, name)
-			e.Upstream, e.Model = t.Name, found.model
-			return e.WithHint("try again, or ask for %s/%s, which waits for it", t.Name, name)
-		}
-	}
 	var asked []string
 	for _, f := range failed {
 		asked = append(asked, f.upstream)
@@ -120,6 +112,14 @@ func (r *Router) failure(ctx context.Context, found resolution, origin *perigee.
 	known := r.known(ctx, found.upstream)
 	if slices.Contains(known, found.model) {
 		return failed[0].err // the model exists: something else in the request was not found
+	}
+	for _, t := range found.unasked {
+		if r.listing(t, found.model) == hanging {
+			name := perigee.Clip(found.model, maxNamed)
+			e := perigee.Errorf(perigee.ClassUnavailable, "upstream %s does not answer, and may have the model %q; no other upstream has it", t.Name, name)
+			e.Upstream, e.Model = t.Name, found.model
+			return e.WithHint("try again, or ask for %s/%s, which waits for it", t.Name, name)
+		}
 	}
 	e := perigee.Errorf(perigee.ClassNotFound, "no model %q%s at %s", perigee.Clip(found.model, maxNamed), found.origin(), strings.Join(asked, ", "))
 	if without := slices.DeleteFunc(asked, func(name string) bool { return r.offers(name, found.model) }); len(without) > 0 {

@@ -112,6 +112,9 @@ func TestAHangingUpstreamIsNotAskedForUnknownNames(t *testing.T) {
 		if heard, err := ask(r, "a/unknown"); heard != "a/real-a a" || err != nil || len(hangs.source.asked) != 1 {
 			t.Errorf("heard %q, %v; asked %q", heard, err, hangs.source.asked)
 		}
+		if _, err := ask(r, "m"); err == nil || err.Error() != "it is not_found" {
+			t.Errorf("a listed model, so something else was not found: %v", err)
+		}
 		alone := &hangingLister{source: *says("a")}
 		r = router(t, Options{Targets: []Target{{"a", alone}, {"c", &hangingLister{source: *says("c")}}}, Base: t.Context()})
 		if heard, err := ask(r, "unknown"); heard != "a/real-a a" || err != nil {

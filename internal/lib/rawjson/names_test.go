@@ -54,7 +54,7 @@ func TestMayHaveFindsAllNames(t *testing.T) {
 		}
 		doc, err := rawjson.Open([]byte("{"+strings.Join(members, ",")+"}"), nil)
 		if err != nil {
-			t.Skip(err) // two names that are the same in UTF-8
+			t.Fatal(err)
 		}
 		for _, name := range names {
 			if !doc.MayHave(rawjson.NewNames(name)) {
