@@ -115,7 +115,7 @@ func thinkingMessages(c *rawjson.Cursor) (list []thinkingMessage, mode string) {
 		case string(key) == "thinking" && c.Kind() == rawjson.Object:
 			for key := range c.Object() {
 				if string(key) == "type" {
-					mode = alias(c)
+					mode = c.StringAlias()
 				}
 			}
 		case string(key) == "messages" && c.Kind() == rawjson.Array:
@@ -135,21 +135,13 @@ func (m *thinkingMessage) read(c *rawjson.Cursor) {
 	for key := range c.Object() {
 		switch {
 		case string(key) == "role":
-			m.assistant = alias(c) == "assistant"
+			m.assistant = c.StringAlias() == "assistant"
 		case string(key) == "content" && c.Kind() == rawjson.Array:
 			for range c.Array() {
 				m.block(c)
 			}
 		}
 	}
-}
-
-// alias reads a string, which aliases the body. A value of another kind is as good as an empty one.
-func alias(c *rawjson.Cursor) string {
-	if c.Kind() != rawjson.String {
-		return ""
-	}
-	return c.Alias()
 }
 
 // block reads a block of the content.
@@ -162,14 +154,14 @@ func (m *thinkingMessage) block(c *rawjson.Cursor) {
 	for key := range c.Object() {
 		switch string(key) {
 		case "type":
-			kind = alias(c)
+			kind = c.StringAlias()
 		case "signature":
-			b.signature = alias(c)
+			b.signature = c.StringAlias()
 		case "id":
-			id = alias(c)
+			id = c.StringAlias()
 		case "data":
 			if kind == "redacted_thinking" || kind == "" {
-				data = alias(c)
+				data = c.StringAlias()
 			}
 		}
 	}

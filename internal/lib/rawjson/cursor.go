@@ -318,6 +318,14 @@ func (c *Cursor) Alias() string {
 	return unsafe.String(unsafe.SliceData(data), len(data))
 }
 
+// StringAlias is Alias, but empty for a value of another kind, which it does not read.
+func (c *Cursor) StringAlias() string {
+	if c.Kind() != String {
+		return ""
+	}
+	return c.Alias()
+}
+
 // Bool reads a boolean.
 func (c *Cursor) Bool() bool {
 	if !c.next(Bool) {

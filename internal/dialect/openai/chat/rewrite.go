@@ -257,7 +257,7 @@ func (m *modelMessage) call(c *rawjson.Cursor) {
 		for key := range c.Object() {
 			switch string(key) {
 			case "id":
-				id = alias(c)
+				id = c.StringAlias()
 			case "extra_content":
 				m.reasons = true
 				m.seals(c)
@@ -265,14 +265,6 @@ func (m *modelMessage) call(c *rawjson.Cursor) {
 		}
 	}
 	m.calls = append(m.calls, id)
-}
-
-// alias is text for a string that may alias the body.
-func alias(c *rawjson.Cursor) string {
-	if c.Kind() != rawjson.String {
-		return ""
-	}
-	return c.Alias()
 }
 
 // contentPart reads a part of a content that is a list, where some servers have thinking.

@@ -81,11 +81,3 @@ func (d *decoder) inspectPrompt(c *rawjson.Cursor) {
 		}
 	}
 }
-
-// alias reads a string, which may alias the text. It is empty for a value of another kind.
-func alias(c *rawjson.Cursor) string {
-	if c.Kind() != rawjson.String {
-		return ""
-	}
-	return c.Alias()
-}

@@ -80,7 +80,7 @@ func kindOf(c rawjson.Cursor) string {
 	}
 	for key := range c.Object() {
 		if string(key) == "type" {
-			return alias(&c)
+			return c.StringAlias()
 		}
 	}
 	return ""
@@ -91,9 +91,9 @@ func (i *OwnItem) read(c *rawjson.Cursor) {
 	for key := range c.Object() {
 		switch string(key) {
 		case "id":
-			i.ID = alias(c)
+			i.ID = c.StringAlias()
 		case "encrypted_content":
-			i.Encrypted = alias(c)
+			i.Encrypted = c.StringAlias()
 		case "content":
 			i.Content = c.Kind() == rawjson.String || c.Kind() == rawjson.Array && !isEmptyList(c.Raw())
 		}
