@@ -569,18 +569,46 @@ type Models struct {
 
 	// Which upstreams serve which models. The first route that matches applies. A model that no
 	// route matches goes to the upstreams that list it, in their order in this file, and then to
-	// those without a list; to prevent that, end the list with a route for *.
+	// those without a list; to prevent that, end the list with a route for *. UPSTREAM/MODEL always
+	// means that upstream, whatever the routes are.
 	Routes []Route `yaml:"routes"`
 }
 
-// A Route sends models to upstreams.
+// A Route sends models to upstreams. It has To, Model or both.
 type Route struct {
-	// The pattern for the model name: * matches any text, ? any single character.
+	// The pattern for the model name: * matches any text, ? any single character. It is compared
+	// with the model that aliases lead to, and, if the route has a model, with the name in the
+	// request as well.
 	Match string `yaml:"match" required:"true" format:"glob" example:"claude-*"`
 
+	// Conditions on the request: the route applies only to requests that fulfil all of them. perigee explain shows which routes depend on the request.
+	When Condition `yaml:"when"`
+
 	// The names of the upstreams, in order. The next one is tried if an upstream does not have the
-	// model, is out of quota, overloaded or unreachable.
-	To []string `yaml:"to" required:"true" format:"name" example:"studio"`
+	// model, is out of quota, overloaded or unreachable. It may be left out if the route has a
+	// model: then the routes without a model decide, for that model.
+	To []string `yaml:"to" usual:"true" format:"name" example:"studio"`
+
+	// The model that answers in place of the one in the request, or an exact alias. The answer names
+	// it.
+	Model string `yaml:"model" format:"token?" example:"gemini-3-flash"`
+}
+
+// A Condition restricts a route to some of the requests.
+type Condition struct {
+	// Which agent sends the request: sub is an agent that another one has started, which Claude
+	// Code and Codex report in a header; main is every other request.
+	Agent string `yaml:"agent" enum:"main,sub" example:"sub"`
+
+	// How long the request is, in estimated tokens, as a comparison: >N, >=N, <N or <=N.
+	InputTokens Comparison `yaml:"input_tokens" example:">200000"`
+
+	// Whether the conversation has images, including those in the results of tools. Requests for
+	// embeddings never fulfil images, input_tokens and tools.
+	Images *bool `yaml:"images" example:"true"`
+
+	// Whether the model may call tools.
+	Tools *bool `yaml:"tools" example:"false"`
 }
 
 // Media controls the download of images and documents that clients reference by URL.

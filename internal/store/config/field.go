@@ -25,6 +25,7 @@ type field struct {
 	optional bool     // an empty text is accepted whatever the format
 	min, max string
 	required bool
+	usual    bool // not required, but part of examples
 	example  string
 }
 
@@ -57,7 +58,7 @@ func readTags(t reflect.Type, index int) *field {
 	f := &field{
 		index: index, name: sf.Tag.Get("yaml"), path: t.Name() + "." + sf.Name, typ: sf.Type,
 		enum: list("enum"), kinds: list("kinds"), format: sf.Tag.Get("format"), min: sf.Tag.Get("min"), max: sf.Tag.Get("max"),
-		required: sf.Tag.Get("required") == "true", example: sf.Tag.Get("example"),
+		required: sf.Tag.Get("required") == "true", usual: sf.Tag.Get("usual") == "true", example: sf.Tag.Get("example"),
 	}
 	if preset, ok := sf.Tag.Lookup("default"); ok {
 		f.preset = &preset

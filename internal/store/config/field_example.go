@@ -34,11 +34,11 @@ func hintForKind(t reflect.Type, node *yaml.Node) string {
 	return ""
 }
 
-// exampleItem returns a mapping with its required keys, "" if it has none.
+// exampleItem returns a mapping with its required and usual keys, "" if it has none.
 func exampleItem(t reflect.Type) string {
 	var parts []string
 	for _, f := range fieldsOf(t) {
-		if f.required {
+		if f.required || f.usual {
 			parts = append(parts, f.name+": "+exampleOf(f))
 		}
 	}
@@ -48,7 +48,7 @@ func exampleItem(t reflect.Type) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// exampleOf returns an example of a value for a required field.
+// exampleOf returns an example of a value for a field that is required or usual.
 func exampleOf(f *field) string {
 	switch {
 	case f.typ.Kind() == reflect.Slice:

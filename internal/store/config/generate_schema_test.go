@@ -36,6 +36,7 @@ var scalarSchemas = map[string]object{
 	// 0 needs no unit.
 	"duration":       {{"type", []string{"integer", "string"}}, {"minimum", 0}, {"maximum", 0}, {"pattern", durationPattern}},
 	"size":           {{"type", []string{"integer", "string"}}, {"minimum", 0}, {"pattern", "^" + sizePattern + "$"}},
+	"comparison":     {{"type", "string"}, {"pattern", "^[<>]=? *[0-9]+$"}},
 	"size or `auto`": {{"type", []string{"integer", "string"}}, {"minimum", 0}, {"pattern", "^(auto|" + sizePattern + ")$"}},
 }
 
@@ -116,7 +117,11 @@ func schemaOf(t reflect.Type, f *field) object {
 		o = append(o, member{"enum", f.enum})
 	}
 	if f.example != "" && f.example[0] != '{' {
-		o = append(o, member{"examples", []string{f.example}})
+		var example any = f.example
+		if isNumber || f.scalar.name == "boolean" {
+			example = json.RawMessage(f.example)
+		}
+		o = append(o, member{"examples", []any{example}})
 	}
 	return o
 }

@@ -37,6 +37,13 @@ var scalars = map[reflect.Type]*scalarType{
 			text = strings.ToLower(text)
 			return text == "true" || text == "1", slices.Contains([]string{"true", "1", "false", "0"}, text)
 		}},
+	reflect.TypeFor[*bool](): {"boolean", "true or false", "!!bool",
+		func(text string) (any, bool) {
+			text = strings.ToLower(text)
+			return new(text == "true" || text == "1"), slices.Contains([]string{"true", "1", "false", "0"}, text)
+		}},
+	reflect.TypeFor[Comparison](): {"comparison", `a comparison such as ">200000", with >, >=, < or <=`, "!!str",
+		func(text string) (any, bool) { return parseComparison(text) }},
 	reflect.TypeFor[int](): {"integer", "a whole number", "!!int",
 		func(text string) (any, bool) {
 			n, err := strconv.ParseInt(text, 0, strconv.IntSize)
@@ -132,6 +139,11 @@ func textOf(v any) string {
 			return ""
 		}
 		return x.Format(time.RFC3339)
+	case *bool:
+		if x == nil {
+			return ""
+		}
+		return strconv.FormatBool(*x)
 	}
 	if reflect.TypeOf(v).Kind() == reflect.Map {
 		return "{}" // walkSettings visits the entries of other maps

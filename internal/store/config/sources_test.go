@@ -381,7 +381,7 @@ func TestEveryVariableHasItsOwnName(t *testing.T) {
 
 // A misspelt tag would silently be no rule at all.
 func TestTagsAreKnown(t *testing.T) {
-	known := map[string]bool{"yaml": true, "default": true, "enum": true, "kinds": true, "kind_default": true, "format": true, "min": true, "max": true, "required": true, "example": true}
+	known := map[string]bool{"yaml": true, "default": true, "enum": true, "kinds": true, "kind_default": true, "format": true, "min": true, "max": true, "required": true, "usual": true, "example": true}
 	for typ := range allFields() {
 		for i := range typ.NumField() {
 			for _, part := range strings.Split(string(typ.Field(i).Tag), `" `) {

@@ -288,9 +288,17 @@ func (l *loader) checkRoutes() {
 		return
 	}
 	for i, r := range l.Config.Models.Routes {
-		key := itemKey("models.routes", i) + ".to"
-		if len(r.To) == 0 && l.isSet(key) {
+		item := itemKey("models.routes", i)
+		key := item + ".to"
+		switch refused := !l.accepted(key) || !l.accepted(item+".model"); {
+		case len(r.To) > 0 || refused:
+		case l.isSet(key):
 			l.problem(key, key+": expected at least one upstream", "")
+		case r.Model == "" && l.isSet(item):
+			l.problem(item, item+": expected to, model or both", "to: [NAME] names the upstreams of the route")
+		}
+		if match.IsPattern(r.Model) {
+			l.problem(item+".model", fmt.Sprintf("%s.model: %s is a pattern", item, r.Model), "name one model")
 		}
 		for j, name := range r.To {
 			if item := itemKey(key, j); !known[name] && l.accepted(item) {
@@ -326,6 +334,9 @@ func (l *loader) checkModelNames() {
 	keys, names := []string{"models.default", "models.fallback"}, []string{models.Default, models.Fallback}
 	for _, alias := range slices.Sorted(maps.Keys(models.Aliases)) {
 		keys, names = append(keys, joinKey("models.aliases", alias)), append(names, models.Aliases[alias])
+	}
+	for i, r := range models.Routes {
+		keys, names = append(keys, itemKey("models.routes", i)+".model"), append(names, r.Model)
 	}
 	for i, name := range names {
 		key, base := keys[i], thinkingSuffix().ReplaceAllString(name, "")
