@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -40,9 +41,9 @@ type RoutingControl interface {
 	// ExplainAccounts reports for each account whether it would be taken for a model now, in the
 	// order in which they would be chosen. An empty model means calls that do not name one.
 	ExplainAccounts(ctx context.Context, model string) ([]ChoiceRow, error)
-	// ExplainRoute returns which upstream would answer a call for a model now, and why the
-	// remaining ones would not. It makes no call.
-	ExplainRoute(ctx context.Context, model string) (RouteExplanation, error)
+	// ExplainRoute returns which upstream would answer a call now, and why the remaining ones would
+	// not. It makes no call.
+	ExplainRoute(ctx context.Context, q RouteQuestion) (RouteExplanation, error)
 	// Models lists the models of one upstream, or of all if the name is empty, from recent lists, or
 	// asks the providers again if fresh is true. It fails only if no upstream can be asked.
 	Models(ctx context.Context, upstream string, fresh bool) (ModelList, error)
@@ -198,6 +199,15 @@ type ChoiceRow struct {
 	Until    time.Time `json:"until,omitzero"` // when that changes by itself, if it does
 }
 
+// A RouteQuestion describes calls for ExplainRoute: the model as clients name it, and the features
+// that conditions of routes depend on. Fields that are not set are left open.
+type RouteQuestion struct {
+	Model         string
+	Agent         string // main or sub
+	InputTokens   *int64
+	Images, Tools *bool
+}
+
 // A RouteExplanation is the routing decision for a call for a model made now.
 type RouteExplanation struct {
 	Model    string `json:"model"`    // as the client names it
@@ -206,8 +216,31 @@ type RouteExplanation struct {
 	Name     string `json:"name"`     // under which it is asked for the model
 	// Candidates are all upstreams, in the order in which they would be tried.
 	Candidates []RouteCandidate `json:"candidates"`
+	// Conditions are the routes that come before the one that was applied, and apply instead if the
+	// request fulfils their conditions.
+	Conditions []RouteCondition `json:"conditions,omitempty"`
 	// Steps are sentences that explain how the name of the model led to the candidates.
 	Steps []string `json:"steps,omitempty"`
+}
+
+// A RouteCondition is a route with a condition that a question has left open.
+type RouteCondition struct {
+	When  string   `json:"when"`            // as in the configuration, such as "agent: sub, tools: false"
+	To    []string `json:"to,omitempty"`    // its upstreams; empty if its model determines them
+	Model string   `json:"model,omitempty"` // the model that answers; empty if it is the requested one
+}
+
+// Destination describes where the route leads: "studio", "gemini-3-flash" or "gemini-3-flash at
+// studio".
+func (c RouteCondition) Destination() string {
+	to := strings.Join(c.To, ", ")
+	switch {
+	case c.Model == "":
+		return to
+	case to == "":
+		return c.Model
+	}
+	return c.Model + " at " + to
 }
 
 // A RouteCandidate is the state of an upstream for a call made now.

@@ -92,7 +92,7 @@ func explainAccounts(ctx context.Context, r *accountRun) error {
 // printSteps prints how the model leads to upstreams. It returns the upstream that would answer, or
 // "" if there is none or it is not known.
 func (r *accountRun) printSteps(ctx context.Context) (upstream string) {
-	found, err := r.control.ExplainRoute(ctx, r.argument)
+	found, err := r.control.ExplainRoute(ctx, perigee.RouteQuestion{Model: r.argument})
 	if err != nil {
 		return "" // the command is about the accounts
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ var explainDialects = []string{"chat", "responses", "messages", "gemini"}
 // explain prints which upstream would answer a call for a model now, and why the rest would not.
 func explain(ctx context.Context, env *cli.Env, args []string) error {
 	dialect := env.Flags.String("dialect", explainDialects[0], "")
+	suppositions := supposeFlags(env.Flags)
 	rest, err := env.Parse(args, 1)
 	switch {
 	case err != nil:
@@ -29,6 +31,10 @@ func explain(ctx context.Context, env *cli.Env, args []string) error {
 		return cli.Usagef("explain: missing argument; use perigee explain MODEL")
 	case !slices.Contains(explainDialects, *dialect):
 		return cli.Usagef("no dialect %q; use %s", *dialect, strings.Join(explainDialects, ", "))
+	}
+	q := perigee.RouteQuestion{Model: rest[0]}
+	if err := suppositions(&q); err != nil {
+		return err
 	}
 	loaded, err := command.Load(env, command.NoSecrets)
 	if err != nil {
@@ -41,7 +47,7 @@ func explain(ctx context.Context, env *cli.Env, args []string) error {
 		return command.Misused(err)
 	}
 	defer handle.Close()
-	found, err := handle.ExplainRoute(ctx, rest[0])
+	found, err := handle.ExplainRoute(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -57,6 +63,34 @@ func explain(ctx context.Context, env *cli.Env, args []string) error {
 	}
 	return perigee.Errorf(perigee.ClassUnavailable, "no upstream would answer a call for %s now", terminal.Printable(found.Model)).
 		WithHint("%s", routeHint(found.Candidates))
+}
+
+// supposeFlags adds the flags for what conditions of routes depend on. After the flags have been
+// parsed, read adds them to a question.
+func supposeFlags(flags *flag.FlagSet) (read func(q *perigee.RouteQuestion) error) {
+	agent, tokens := flags.String("agent", "", ""), flags.Int64("input-tokens", 0, "")
+	images, tools := flags.Bool("images", false, ""), flags.Bool("tools", false, "")
+	return func(q *perigee.RouteQuestion) error {
+		flags.Visit(func(f *flag.Flag) {
+			switch f.Name {
+			case "agent":
+				q.Agent = *agent
+			case "input-tokens":
+				q.InputTokens = tokens
+			case "images":
+				q.Images = images
+			case "tools":
+				q.Tools = tools
+			}
+		})
+		switch {
+		case !slices.Contains([]string{"", "main", "sub"}, *agent):
+			return cli.Usagef("no agent %q; use main or sub", *agent)
+		case *tokens < 0:
+			return cli.Usagef("--input-tokens %d: use 0 or more", *tokens)
+		}
+		return nil
+	}
 }
 
 // routeHint returns the hint for a model that no candidate would answer for. A model that no

@@ -39,10 +39,11 @@ func (c control) Models(ctx context.Context, upstream string, fresh bool) (perig
 	return c.gateway.ListModels(ctx, upstream, fresh)
 }
 
-// ExplainRoute reports which upstream would answer a call for a model now. A resource name,
-// models/NAME, is accepted for the model, as in calls.
-func (c control) ExplainRoute(ctx context.Context, model string) (perigee.RouteExplanation, error) {
-	return c.gateway.Explain(ctx, strings.TrimPrefix(model, "models/"))
+// ExplainRoute reports which upstream would answer a call now. A resource name, models/NAME, is
+// accepted for the model, as in calls.
+func (c control) ExplainRoute(ctx context.Context, q perigee.RouteQuestion) (perigee.RouteExplanation, error) {
+	q.Model = strings.TrimPrefix(q.Model, "models/")
+	return c.gateway.Explain(ctx, q)
 }
 
 // ExplainAccounts reports which account would be used for a model now. There is none if an upstream
@@ -54,7 +55,7 @@ func (c control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 	if err != nil || model == "" || chosen < 0 || !c.asksAnotherBefore(rows[chosen].Upstream, model) {
 		return rows, err
 	}
-	answer, err := c.gateway.Explain(ctx, model)
+	answer, err := c.gateway.Explain(ctx, perigee.RouteQuestion{Model: model})
 	if row := &rows[chosen]; err == nil && answer.Upstream != "" && c.gateway.AccountsOf(answer.Upstream) != row.Upstream {
 		row.Chosen, row.Why = false, fmt.Sprintf("%s; %s is asked first", row.Why, answer.Upstream)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,13 +16,18 @@ import (
 // would not. check reports, without a request, whether an upstream is usable for a model, and why.
 // No model is called; upstreams are asked for their lists of models, as far as these are not
 // cached. An upstream that does not list its models in time is taken to have the model.
-func (r *Router) Explain(ctx context.Context, asked string, check func(upstream, model string) perigee.RouteCandidate) (
+func (r *Router) Explain(ctx context.Context, q perigee.RouteQuestion, check func(upstream, model string) perigee.RouteCandidate) (
 	perigee.RouteExplanation, error) {
-	found, err := r.resolveListed(ctx, asked)
+	var open []*Rule
+	found, err := r.resolveListed(ctx, q.Model, supposed(&q, &open))
 	if err != nil {
 		return perigee.RouteExplanation{}, err
 	}
-	e := explanation{router: r, check: check, RouteExplanation: perigee.RouteExplanation{Model: asked}}
+	e := explanation{router: r, check: check, RouteExplanation: perigee.RouteExplanation{Model: q.Model}}
+	for _, rule := range open {
+		e.step("%s; whether it applies depends on the request", rule)
+		e.Conditions = append(e.Conditions, rule.condition())
+	}
 	e.step("%s", origins(found))
 	r.order(ctx, &found)
 	found.targets = slices.Concat(found.targets, found.unasked)
@@ -61,6 +65,8 @@ func (e *explanation) step(format string, args ...any) {
 // origins describes how a client's name led to the model. It is empty if the name is the model's.
 func origins(found resolution) string {
 	switch {
+	case found.replacedBy != nil:
+		return found.replacedBy.String()
 	case found.asked == found.model:
 		return ""
 	case found.upstream != "" && !found.aliased:
@@ -78,8 +84,8 @@ func origins(found resolution) string {
 // add adds the upstreams of a model as candidates, and reports whether none of them has it.
 func (e *explanation) add(ctx context.Context, found resolution) (absent bool) {
 	r := e.router
-	if rule, ok := r.rule(found.model); ok && found.upstream == "" {
-		e.step("models.routes sends %s to %s", rule.Match, strings.Join(rule.To, ", "))
+	if rule := found.rule; rule != nil && rule != found.replacedBy {
+		e.step("%s", rule)
 	}
 	candidates := make([]perigee.RouteCandidate, len(found.targets))
 	for i, target := range found.targets {
@@ -153,8 +159,8 @@ func (e *explanation) addUnrouted(found resolution) {
 		reason := "it is not asked for this model"
 		if found.upstream != "" {
 			reason = fmt.Sprintf("the name is of a model of %s", found.upstream)
-		} else if rule, ok := e.router.rule(found.model); ok {
-			reason = fmt.Sprintf("models.routes sends %s to %s", rule.Match, strings.Join(rule.To, ", "))
+		} else if found.rule != nil {
+			reason = found.rule.String()
 		}
 		e.Candidates = append(e.Candidates, perigee.RouteCandidate{Upstream: target.Name, Name: found.model, Reason: reason})
 	}

@@ -54,7 +54,7 @@ func TestExplain(t *testing.T) {
 		{"an upstream without a list", Options{Targets: []Target{{"a", plain{says("x")}}}}, flash, "", "a as gemini-3-flash | a +:"},
 	} {
 		r := router(t, test.options)
-		got, err := r.Explain(t.Context(), test.asked, func(upstream, _ string) perigee.RouteCandidate {
+		got, err := r.Explain(t.Context(), perigee.RouteQuestion{Model: test.asked}, func(upstream, _ string) perigee.RouteCandidate {
 			if upstream == test.resting {
 				return perigee.RouteCandidate{Reason: "it rests"}
 			}
@@ -72,7 +72,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", test.name, said, test.want)
 		}
 	}
-	if _, err := router(t, Options{}).Explain(t.Context(), "", nil); err == nil {
+	if _, err := router(t, Options{}).Explain(t.Context(), perigee.RouteQuestion{}, nil); err == nil {
 		t.Error("a call without a model and without a default is explained")
 	}
 }

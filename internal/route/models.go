@@ -278,7 +278,9 @@ func describe(m perigee.Model) perigee.Model {
 
 // serves reports whether a model is routed to this upstream. Aliases are not followed.
 func (r *Router) serves(upstream, model string) bool {
-	return slices.ContainsFunc(r.targets(model), func(t Target) bool { return t.Name == upstream })
+	found := resolution{model: model, asked: model}
+	r.route(&found)
+	return slices.ContainsFunc(found.targets, func(t Target) bool { return t.Name == upstream })
 }
 
 // aliases returns the models under their aliases, sorted by name: the exact aliases, and models of
@@ -294,7 +296,7 @@ func (r *Router) aliases(have map[string][]perigee.Model) []perigee.Model {
 		candidates[alias] = !match.IsPattern(alias)
 	}
 	for alias, isName := range candidates {
-		found, err := r.resolve(alias)
+		found, err := r.resolve(alias, unconditional)
 		if err != nil || !isName || found.model == alias {
 			continue
 		}
@@ -419,7 +421,7 @@ func (c *modelCache) has(id string) bool {
 // Upstreams are asked only about names that are not in the table of models. unsure is true if an
 // upstream could not list its models in time, and may have the model.
 func (r *Router) Missing(ctx context.Context, model string) (unsure bool, err error) {
-	found, err := r.resolveListed(ctx, model)
+	found, err := r.resolveListed(ctx, model, unconditional)
 	if err != nil {
 		return false, err
 	}

@@ -28,7 +28,7 @@ func TestNamesWithAnUpstream(t *testing.T) {
 	} {
 		a, b := &listener{has: []string{"m"}}, &listener{has: []string{"m", "routed", "c/d", "big"}}
 		a.models, b.models = []string{"m"}, []string{"m", "routed", "c/d", "big"}
-		r := router(t, Options{Targets: []Target{{"a", a}, {"b", b}}, Rules: []Rule{{"*", []string{"a"}}},
+		r := router(t, Options{Targets: []Target{{"a", a}, {"b", b}}, Rules: []Rule{{Match: "*", To: []string{"a"}}},
 			Aliases: map[string]string{"nick": "m", "fast": "b/m(low)", "own/name": "m"}})
 		if strings.HasPrefix(c.asked, "b/") {
 			r.opts.Fallback = "big"

@@ -24,7 +24,7 @@ const listGrace = 500 * time.Millisecond
 // A call waits for lists only if an upstream was never asked for its list, and only as long as the
 // list matters. Otherwise the last lists count, and old ones are renewed in the background.
 func (r *Router) order(ctx context.Context, found *resolution) {
-	if _, ok := r.rule(found.model); ok || found.upstream != "" || len(found.targets) < 2 {
+	if found.rule != nil || found.upstream != "" || len(found.targets) < 2 {
 		return
 	}
 	needed := slices.ContainsFunc(found.targets, func(t Target) bool { return !r.presumes(t, found.model) })

@@ -38,7 +38,7 @@ func TestNamesGoToTheUpstreamsThatListThem(t *testing.T) {
 		{"only other models, and no list", Options{Targets: []Target{{"a", lists("a", "x")}, {"b", lists("b")}}}, "m", "b"},
 		{"only other models", Options{Targets: []Target{{"a", fail(lists("a", "x"))}, {"b", lists("b", "y")}}}, "m", "a b"},
 		{"left out", Options{Targets: []Target{{"a", lists("a", "m")}, {"b", lists("b", "m")}}, Offered: map[string][]string{"a": {"x"}}}, "m", "b"},
-		{"a rule", Options{Targets: []Target{{"a", lists("a", "x")}, {"b", lists("b", "m")}}, Rules: []Rule{{"*", []string{"a", "b"}}}}, "m", "a"},
+		{"a rule", Options{Targets: []Target{{"a", lists("a", "x")}, {"b", lists("b", "m")}}, Rules: []Rule{{Match: "*", To: []string{"a", "b"}}}}, "m", "a"},
 		{"a name in the table", Options{Targets: []Target{{"a", lists("a", "x")}, {"b", lists("b", "gemini-2.5-pro")}}}, "gemini-2.5-pro", "a"},
 	} {
 		r := router(t, c.options)
@@ -61,7 +61,7 @@ func TestNamesGoToTheUpstreamsThatListThem(t *testing.T) {
 }
 
 func (r *Router) targetsOrdered(t *testing.T, asked string) string {
-	found, err := r.resolve(asked)
+	found, err := r.resolve(asked, unconditional)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestReplacementsGoToTheUpstreamsThatListThem(t *testing.T) {
 		if heard != c.want || err != nil || len(a.heard) != 1 || !strings.HasPrefix(a.heard[0], c.asked) {
 			t.Errorf("%s: heard %q, %v; a heard %q", c.asked, heard, err, a.heard)
 		}
-		e, err := r.Explain(t.Context(), c.asked, func(string, string) perigee.RouteCandidate { return perigee.RouteCandidate{Usable: true} })
+		e, err := r.Explain(t.Context(), perigee.RouteQuestion{Model: c.asked}, func(string, string) perigee.RouteCandidate { return perigee.RouteCandidate{Usable: true} })
 		if e.Upstream != "b" || err != nil {
 			t.Errorf("%s: %+v, %v", c.asked, e, err)
 		}

@@ -3,14 +3,15 @@ package route
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"perigee"
 )
 
 // limited returns the router for a call: r, or, for a replay that names its upstream and for a request
-// that is pinned to one, a router with only that upstream and no rules. Both have the same lists of
-// models.
+// that is pinned to one, a router with only that upstream and the rules that choose a model for it.
+// Both have the same lists of models.
 func (r *Router) limited(origin *perigee.Origin, pinned string) (*Router, error) {
 	name := cmp.Or(origin.Replay.Upstream, pinned)
 	if name == "" {
@@ -25,6 +26,12 @@ func (r *Router) limited(origin *perigee.Origin, pinned string) (*Router, error)
 	}
 	opts := r.opts
 	opts.Targets, opts.Rules = []Target{target}, nil
+	for _, rule := range r.opts.Rules {
+		if rule.Model != "" && (len(rule.To) == 0 || slices.Contains(rule.To, name)) {
+			rule.To = []string{name}
+			opts.Rules = append(opts.Rules, rule)
+		}
+	}
 	return &Router{opts: opts, patterns: r.patterns, upstreams: r.upstreams, models: r.models}, nil
 }
 
@@ -53,7 +60,7 @@ func lost(upstream string) error {
 // resolvePinned is resolveListed for a request that may be pinned to an upstream. A model of another
 // upstream is an error: that one does not have the conversation.
 func (r *Router) resolvePinned(ctx context.Context, req *perigee.Request) (resolution, error) {
-	found, err := r.resolveListed(ctx, req.Model)
+	found, err := r.resolveListed(ctx, req.Model, of(req))
 	if err != nil || req.Pinned == "" {
 		return found, err
 	}

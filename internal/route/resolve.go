@@ -14,7 +14,7 @@ import (
 // Model returns the model that a client's name refers to, with aliases resolved and without a
 // thinking suffix. It is empty if the name is empty and there is no default.
 func (r *Router) Model(asked string) string {
-	found, _ := r.resolve(asked) // fails only without a name
+	found, _ := r.resolve(asked, unconditional) // fails only without a name
 	return found.model
 }
 
@@ -22,13 +22,13 @@ func (r *Router) Model(asked string) string {
 // model's, which is the last one. UPSTREAM/MODEL is allowed by the name of the model alone: a
 // pattern such as gemini-* does not mean all models of an upstream with such a name.
 func (r *Router) Names(ctx context.Context, asked string) []string {
-	found, _ := r.resolveListed(ctx, asked)
+	found, _ := r.resolveListed(ctx, asked, unconditional)
 	return found.names()
 }
 
 // names is Names without a wait for lists.
 func (r *Router) names(asked string) []string {
-	found, _ := r.resolve(asked)
+	found, _ := r.resolve(asked, unconditional)
 	return found.names()
 }
 
@@ -43,7 +43,7 @@ func (f *resolution) names() []string {
 // Upstreams returns the names of the upstreams for a client's name of a model, in order.
 func (r *Router) Upstreams(asked string) []string {
 	var list []string
-	found, _ := r.resolve(asked)
+	found, _ := r.resolve(asked, unconditional)
 	for _, target := range found.targets {
 		list = append(list, target.Name)
 	}
@@ -58,10 +58,13 @@ type resolution struct {
 	targets  []Target
 	unasked  []Target // upstreams that do not have the model, while another one may
 	asked    string   // the name itself; empty if there was none, and this is the default
-	aliased  bool     // an alias led to the model
+	aliased  bool     // an alias led to the model, or a rule that names it
 	unsure   bool     // the name ends like a suffix, and no known model decides whether it is one
 	embeds   bool     // the request is for embeddings
 	fallback bool     // it answers for names that no upstream has
+
+	rule       *Rule // that chose the targets; nil if none did
+	replacedBy *Rule // that named the model; nil if none did
 }
 
 // key identifies the model among those that no upstream has.
@@ -87,8 +90,8 @@ func (f *resolution) origin() string {
 // resolve turns the client's name for a model into a model and its upstreams. An alias may refer to
 // another alias or to a name with a suffix, and a suffix may follow an alias; the client's own
 // suffix takes precedence. Patterns apply only if no exact alias does, and only to the name in the
-// request, not to the targets of aliases.
-func (r *Router) resolve(asked string) (resolution, error) {
+// request, not to the targets of aliases. The rules come last.
+func (r *Router) resolve(asked string, applies test) (resolution, error) {
 	found := resolution{model: asked, asked: asked}
 	if found.model == "" {
 		found.model = r.opts.Default
@@ -102,15 +105,15 @@ func (r *Router) resolve(asked string) (resolution, error) {
 		found.model, found.aliased = target, true
 		r.followAliases(&found)
 	}
-	found.targets = r.targetsOf(&found)
+	r.applyRule(&found, applies)
 	return found, nil
 }
 
 // resolveListed is resolve for a call. If only a list of models can decide whether the name ends with
 // a thinking suffix, it first waits for the lists that there never were: for the list of the upstream
 // in the name, or for the lists of all upstreams.
-func (r *Router) resolveListed(ctx context.Context, asked string) (resolution, error) {
-	found, err := r.resolve(asked)
+func (r *Router) resolveListed(ctx context.Context, asked string, applies test) (resolution, error) {
+	found, err := r.resolve(asked, applies)
 	if err != nil || !found.unsure {
 		return found, err
 	}
@@ -119,10 +122,10 @@ func (r *Router) resolveListed(ctx context.Context, asked string) (resolution, e
 		targets = found.targets
 	}
 	r.awaitLists(ctx, targets, true, func() (exists, certain bool) {
-		found, _ := r.resolve(asked)
+		found, _ := r.resolve(asked, applies)
 		return !found.unsure, !found.unsure && found.thinking == nil
 	})
-	return r.resolve(asked)
+	return r.resolve(asked, applies)
 }
 
 // followAliases follows exact aliases to a model, and removes the name of an upstream and thinking
@@ -167,17 +170,6 @@ func (r *Router) cutUpstream(found *resolution) bool {
 func (r *Router) isLong(name string) bool {
 	_, isAlias := r.opts.Aliases[name]
 	return !isAlias && r.cutUpstream(&resolution{model: name})
-}
-
-// targetsOf returns the upstreams for a resolved model, in order. The upstream in the name is the
-// only one, whatever the rules are, unless a replay names another.
-func (r *Router) targetsOf(found *resolution) []Target {
-	if found.upstream != "" {
-		if targets := r.named([]string{found.upstream}); len(targets) > 0 {
-			return targets
-		}
-	}
-	return r.targets(found.model)
 }
 
 // offers reports whether the configuration of an upstream does not leave a model out.
@@ -320,7 +312,7 @@ func (r *Router) withThinking(ctx context.Context, found *resolution) (next reso
 // instead returns the resolution for a model that answers for another one.
 func (r *Router) instead(ctx context.Context, found resolution, model string) resolution {
 	next := resolution{model: model, upstream: found.upstream, asked: found.asked}
-	next.targets = r.targetsOf(&next)
+	r.route(&next)
 	r.order(ctx, &next)
 	return next
 }
@@ -333,6 +325,6 @@ func (r *Router) fallback() (resolution, bool) {
 	}
 	next := resolution{model: r.opts.Fallback, asked: r.opts.Fallback, fallback: true}
 	r.followAliases(&next)
-	next.targets = r.targetsOf(&next)
+	r.route(&next)
 	return next, true
 }

@@ -172,7 +172,7 @@ func TestReplacements(t *testing.T) {
 
 func TestAReplacementIsAskedWhereItLives(t *testing.T) {
 	old, young := &listener{}, &listener{has: []string{"gemini-pro-agent"}}
-	r := router(t, Options{Targets: []Target{{"old", old}, {"young", young}}, Rules: []Rule{{"gemini-3-*", []string{"old"}}, {"*", []string{"young"}}}})
+	r := router(t, Options{Targets: []Target{{"old", old}, {"young", young}}, Rules: []Rule{{Match: "gemini-3-*", To: []string{"old"}}, {Match: "*", To: []string{"young"}}}})
 	if heard, err := ask(r, "gemini-3-pro-high"); heard != "(mapped model gemini-3-pro-high to gemini-pro-agent) young/gemini-pro-agent hello" || err != nil {
 		t.Errorf("heard %q, %v", heard, err)
 	}

@@ -21,12 +21,6 @@ type Target struct {
 	Upstream perigee.Upstream
 }
 
-// A Rule routes the models with a matching name to certain upstreams, in order.
-type Rule struct {
-	Match string
-	To    []string
-}
-
 // Options are the upstreams and the rules by which models are routed to them.
 type Options struct {
 	Targets []Target // in the default order
@@ -249,7 +243,7 @@ func (r *Router) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee
 	if err != nil {
 		return nil, err
 	}
-	found, err := r.resolve(req.Model)
+	found, err := r.resolve(req.Model, ofEmbedding(&req.Origin))
 	if err != nil {
 		return nil, err
 	}
@@ -318,23 +312,7 @@ func place(i, of int, model string) string {
 	return fmt.Sprintf("upstream %d of %d for %s", i+1, of, perigee.Clip(model, maxNamed))
 }
 
-// targets returns the upstreams for a model, in order.
-func (r *Router) targets(model string) []Target {
-	if rule, ok := r.rule(model); ok {
-		return r.named(rule.To)
-	}
-	return r.opts.Targets
-}
-
-// rule returns the rule for a model.
-func (r *Router) rule(model string) (Rule, bool) {
-	i := slices.IndexFunc(r.opts.Rules, func(rule Rule) bool { return match.Pattern(rule.Match, model) })
-	if i < 0 {
-		return Rule{}, false
-	}
-	return r.opts.Rules[i], true
-}
-
+// named returns the targets with these names, in the order of the names.
 func (r *Router) named(list []string) []Target {
 	var targets []Target
 	for _, name := range list {

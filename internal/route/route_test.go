@@ -215,7 +215,7 @@ func TestWhoIsAsked(t *testing.T) {
 			Targets: []Target{{"a", says("one")}, {"b", says("two")}},
 			Default: "gpt-4o",
 			Aliases: map[string]string{"gpt-4o": "middle", "middle": "claude-y"},
-			Rules:   []Rule{{"claude-*", []string{"a"}}, {"*", []string{"b", "a"}}},
+			Rules:   []Rule{{Match: "claude-*", To: []string{"a"}}, {Match: "*", To: []string{"b", "a"}}},
 		})
 		if heard, err := ask(r, c.model); heard != c.heard || err != nil {
 			t.Errorf("%q: heard %q, %v; want %q", c.model, heard, err, c.heard)
@@ -274,7 +274,7 @@ func TestLeavingReleasesTheUpstream(t *testing.T) {
 }
 
 func TestRulesNameTargets(t *testing.T) {
-	if _, err := New(Options{Rules: []Rule{{"*", []string{"nobody"}}}}); err == nil {
+	if _, err := New(Options{Rules: []Rule{{Match: "*", To: []string{"nobody"}}}}); err == nil {
 		t.Error("no error")
 	}
 }
@@ -308,7 +308,7 @@ func TestModels(t *testing.T) {
 	r := router(t, Options{
 		Targets: []Target{{"a", a}, {"b", b}, {"c", broken}},
 		Aliases: map[string]string{"gpt": "g-2", "lost": "nowhere"},
-		Rules:   []Rule{{"claude-*", []string{"b"}}},
+		Rules:   []Rule{{Match: "claude-*", To: []string{"b"}}},
 		Now:     func() time.Time { return now },
 	})
 	for range 2 {

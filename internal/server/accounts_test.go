@@ -49,7 +49,7 @@ func (d *controlRig) UseAccount(_ context.Context, name perigee.AccountName) err
 	return d.note("use %q %q", name.Email, name.Upstream)
 }
 
-func (d *controlRig) ExplainRoute(context.Context, string) (perigee.RouteExplanation, error) {
+func (d *controlRig) ExplainRoute(context.Context, perigee.RouteQuestion) (perigee.RouteExplanation, error) {
 	return perigee.RouteExplanation{}, nil
 }
 

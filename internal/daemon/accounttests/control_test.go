@@ -144,7 +144,7 @@ func TestExplainFollowsAliasesAndRoutes(t *testing.T) {
 		if _, err := w.control().EnableAccount(t.Context(), named("ada@example.com"), false); err != nil {
 			t.Fatal(err)
 		}
-		route, err := w.control().ExplainRoute(t.Context(), "models/claude-sonnet-4-6")
+		route, err := w.control().ExplainRoute(t.Context(), perigee.RouteQuestion{Model: "models/claude-sonnet-4-6"})
 		if err != nil || route.Upstream != "simulator" {
 			t.Errorf("the name of the resource leads to %+v, %v", route, err)
 		}

@@ -12,7 +12,7 @@ import (
 // routes tells what explain says: the upstream that would answer, and of each candidate why.
 func (r *kindRig) routes() {
 	r.t.Helper()
-	found, err := r.control().ExplainRoute(r.t.Context(), gemini)
+	found, err := r.control().ExplainRoute(r.t.Context(), perigee.RouteQuestion{Model: gemini})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -28,12 +28,12 @@ func (g *Gateway) KeyProblems() (list []perigee.KeyProblem) {
 	return list
 }
 
-// Explain reports which upstream would answer a call for a model now, and why the other upstreams
-// would not. It makes no call.
-func (g *Gateway) Explain(ctx context.Context, model string) (perigee.RouteExplanation, error) {
+// Explain reports which upstream would answer a call now, and why the other upstreams would not. It
+// makes no call.
+func (g *Gateway) Explain(ctx context.Context, q perigee.RouteQuestion) (perigee.RouteExplanation, error) {
 	r, release := g.acquire()
 	defer release()
-	return r.router.Explain(ctx, model, func(upstream, model string) perigee.RouteCandidate {
+	return r.router.Explain(ctx, q, func(upstream, model string) perigee.RouteCandidate {
 		if e := r.entry(upstream); e != nil {
 			return e.candidate(model, r.rosterOf(e))
 		}

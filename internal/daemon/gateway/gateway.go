@@ -182,7 +182,11 @@ func (g *Gateway) newRouting(ctx context.Context, cfg *config.Config, old *routi
 		options.Own[u.Name] = config.KindOf(u.Kind).OwnModels
 	}
 	for _, rule := range rules {
-		options.Rules = append(options.Rules, route.Rule{Match: rule.Match, To: rule.To})
+		when := route.Condition{Text: rule.When.String(), Agent: rule.When.Agent, Images: rule.When.Images, Tools: rule.When.Tools}
+		if rule.When.InputTokens.Operator != "" {
+			when.InputTokens = rule.When.InputTokens.Holds
+		}
+		options.Rules = append(options.Rules, route.Rule{Match: rule.Match, When: when, To: rule.To, Model: rule.Model})
 	}
 	r.router, err = route.New(options)
 	return r, err

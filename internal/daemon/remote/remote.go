@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -230,9 +231,22 @@ func (c *Client) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 	return Ask[[]perigee.ChoiceRow](ctx, c, http.MethodGet, accountsPath+"/status?"+url.Values{"model": {model}}.Encode(), nil)
 }
 
-// ExplainRoute reports which upstream would answer a call to a model, and why.
-func (c *Client) ExplainRoute(ctx context.Context, model string) (perigee.RouteExplanation, error) {
-	return Ask[perigee.RouteExplanation](ctx, c, http.MethodGet, explainPath+"?"+url.Values{"model": {model}}.Encode(), nil)
+// ExplainRoute reports which upstream would answer a call, and why.
+func (c *Client) ExplainRoute(ctx context.Context, q perigee.RouteQuestion) (perigee.RouteExplanation, error) {
+	query := url.Values{"model": {q.Model}}
+	if q.Agent != "" {
+		query.Set("agent", q.Agent)
+	}
+	if q.InputTokens != nil {
+		query.Set("input_tokens", strconv.FormatInt(*q.InputTokens, 10))
+	}
+	if q.Images != nil {
+		query.Set("images", strconv.FormatBool(*q.Images))
+	}
+	if q.Tools != nil {
+		query.Set("tools", strconv.FormatBool(*q.Tools))
+	}
+	return Ask[perigee.RouteExplanation](ctx, c, http.MethodGet, explainPath+"?"+query.Encode(), nil)
 }
 
 // Models lists the models.

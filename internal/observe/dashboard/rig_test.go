@@ -301,7 +301,7 @@ func (r *rig) change(name perigee.AccountName, f func(*perigee.AccountRow)) (per
 	return perigee.AccountRow{}, perigee.Errorf(perigee.ClassNotFound, "no account %s", name.Email)
 }
 
-func (r *rig) ExplainRoute(context.Context, string) (perigee.RouteExplanation, error) {
+func (r *rig) ExplainRoute(context.Context, perigee.RouteQuestion) (perigee.RouteExplanation, error) {
 	return perigee.RouteExplanation{}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"perigee"
 	"perigee/internal/lib/terminal"
@@ -52,14 +53,35 @@ func (a *API) Points() []mount.Point {
 	}
 }
 
-// explain answers GET /v1/explain?model=: which upstream would answer a call for a model now, and
-// why the rest would not.
-func (a *API) explain(r *http.Request) (perigee.RouteExplanation, error) {
+// explain answers GET /v1/explain?model=&agent=&input_tokens=&images=&tools=: which upstream would
+// answer a call now, and why the rest would not.
+func (a *API) explain(r *http.Request) (none perigee.RouteExplanation, err error) {
 	query := r.URL.Query()
-	if err := mount.KnownParameters(query, "model"); err != nil {
-		return perigee.RouteExplanation{}, err
+	if err := mount.KnownParameters(query, "model", "agent", "input_tokens", "images", "tools"); err != nil {
+		return none, err
 	}
-	return a.Control.ExplainRoute(r.Context(), query.Get("model"))
+	q := perigee.RouteQuestion{Model: query.Get("model"), Agent: query.Get("agent")}
+	if q.Agent != "" && q.Agent != "main" && q.Agent != "sub" {
+		return none, perigee.Errorf(perigee.ClassInvalid, "there is no agent %q", mount.Shorten(q.Agent)).WithHint("use main or sub")
+	}
+	if text := query.Get("input_tokens"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 {
+			return none, perigee.Errorf(perigee.ClassInvalid, "input_tokens: %q is not a number of tokens", mount.Shorten(text))
+		}
+		q.InputTokens = &n
+	}
+	for name, to := range map[string]**bool{"images": &q.Images, "tools": &q.Tools} {
+		if query.Get(name) == "" {
+			continue
+		}
+		is, err := mount.BoolParameter(query, name)
+		if err != nil {
+			return none, err
+		}
+		*to = &is
+	}
+	return a.Control.ExplainRoute(r.Context(), q)
 }
 
 // usage answers GET /v1/usage?by=&each=&since=&until=&format=.

@@ -68,8 +68,9 @@ func modelRow(m perigee.ModelRow) html.HTML {
 func (p Models) routes() html.HTML {
 	routes, catchAll := p.Routing.Routes, false
 	route := func(r config.Route) html.HTML {
-		catchAll = catchAll || r.Match == "*"
-		return html.F(`<li><code>{}</code><span aria-label="to">→</span><span>{}</span></li>`, r.Match, strings.Join(r.To, ", "))
+		catchAll = catchAll || r.Match == "*" && r.When == (config.Condition{})
+		return html.F(`<li><code>{}</code>{}<span aria-label="to">→</span><span>{}</span></li>`, r.Match,
+			html.With(r.When.String(), `<small>when {}</small>`), perigee.RouteCondition{To: r.To, Model: r.Model}.Destination())
 	}
 	rest := "everything else"
 	if len(routes) == 0 {
