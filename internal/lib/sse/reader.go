@@ -3,7 +3,7 @@
 // The reader follows the WHATWG definition, except that an event that the stream's end cuts off
 // before its blank line is delivered, because providers forget the last newline, and that ids are
 // ignored. The package does not handle HTTP, reconnecting or the JSON inside events. The upstreams
-// read with it; the dialects write.
+// read with it; the dialects write. A Reader with Lines reads application/x-ndjson in the same way.
 package sse
 
 import (
@@ -45,6 +45,10 @@ type Reader struct {
 	// Block after each event are the stream.
 	Raw bool
 
+	// Lines is set before the first call of Next if the stream has no fields: each line that is not
+	// empty is an event, and all of it is Data. It cannot be combined with Raw.
+	Lines bool
+
 	src io.Reader
 	err error // of src; complete events in buf are returned first
 
@@ -76,6 +80,9 @@ func NewReader(src io.Reader) *Reader {
 // as the definition requires, unless Raw is set.
 func (r *Reader) Next() (Event, error) {
 	r.reset()
+	if r.Lines {
+		return r.nextLine()
+	}
 	if r.Raw {
 		r.rawStart, r.joined = r.pos, r.joined[:0]
 	}
@@ -99,6 +106,22 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
+// nextLine is Next for a Reader with Lines. The last line may have no end.
+func (r *Reader) nextLine() (Event, error) {
+	for {
+		start, end, ok := r.line()
+		switch {
+		case start < end:
+			return Event{Data: r.buf[start:end:end]}, nil
+		case ok: // an empty line
+		case r.err == nil:
+			r.fill()
+		default:
+			return Event{}, r.err
+		}
+	}
+}
+
 // Block returns all bytes of the last event, if Raw is set. They are valid until the next call of
 // Next.
 func (r *Reader) Block() []byte { return r.buf[r.rawStart:r.pos:r.pos] }
@@ -108,6 +131,9 @@ func (r *Reader) Block() []byte { return r.buf[r.rawStart:r.pos:r.pos] }
 // of an event, one that begins with its data, or with its name and then its data.
 func (r *Reader) Ready() bool {
 	rest := bytes.TrimLeft(r.buf[r.pos:], "\r\n")
+	if r.Lines {
+		return bytes.IndexByte(rest, '\n') >= 0
+	}
 	if bytes.HasPrefix(rest, []byte("event:")) {
 		rest = rest[bytes.IndexByte(rest, '\n')+1:] // all of it, if there is no line feed
 	}
