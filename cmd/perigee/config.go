@@ -54,11 +54,18 @@ func checkConfig(ctx context.Context, env *cli.Env, src config.Sources) error {
 		return err
 	}
 	where := cmp.Or(loaded.Path, "no file at "+loaded.Searched+"; the defaults apply")
-	if line := answersFrom(loaded, false); line != "" {
-		env.Remark("%s", line)
-	}
+	remarkSources(env, loaded)
 	_, err = fmt.Fprintf(env.Stdout, "ok: %s\n", where)
 	return err
+}
+
+// remarkSources prints what answers if the file has no upstreams.
+func remarkSources(env *cli.Env, loaded *config.Loaded) {
+	for _, line := range []string{answersFrom(loaded, false), passedOver(loaded)} {
+		if line != "" {
+			env.Remark("%s", line)
+		}
+	}
 }
 
 // A problemRow is a problem of the configuration for programs. Line and Column are 0 if it is not
@@ -101,8 +108,8 @@ func showConfig(env *cli.Env, src config.Sources) error {
 	for _, warning := range loaded.Warnings {
 		env.Remark("warning: %s", warning)
 	}
-	if loaded.KeyVariable != "" {
-		env.Remark("%s", answersFrom(loaded, false))
+	if loaded.Path == "" {
+		remarkSources(env, loaded)
 	}
 	values := loaded.Values()
 	if !env.JSON {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"perigee/internal/store/config"
 )
 
 // checkExits runs the commands of a table and holds their exit codes against it. A line is a code
@@ -46,8 +48,11 @@ func exitOf(ts *testscript.TestScript, args []string) (code int, said string) {
 		cmd.Path, cmd.Err = path, nil
 	}
 	cmd.Dir = ts.MkAbs(".")
-	cmd.Env = append(os.Environ(), "GEMINI_API_KEY=", "GOOGLE_API_KEY=", "HOME="+ts.Getenv("HOME"), "XDG_CONFIG_HOME="+ts.Getenv("XDG_CONFIG_HOME"),
+	cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("HOME"), "XDG_CONFIG_HOME="+ts.Getenv("XDG_CONFIG_HOME"),
 		"XDG_DATA_HOME="+ts.Getenv("XDG_DATA_HOME"), "PERIGEE_KEYRING=off", "PERIGEE_IDE="+filepath.Join(cmd.Dir, "nowhere"))
+	for _, name := range config.KeyVariables() {
+		cmd.Env = append(cmd.Env, name+"=")
+	}
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	err := cmd.Run()

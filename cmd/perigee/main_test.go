@@ -21,6 +21,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"perigee/internal/store/config"
 	"perigee/internal/testing/perigeetest"
 	"perigee/internal/testing/perigeetest/await"
 )
@@ -155,7 +156,9 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	p.cmd.Env = []string{
 		"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "XDG_CONFIG_HOME=" + ts.Getenv("XDG_CONFIG_HOME"),
 		"XDG_DATA_HOME=" + ts.Getenv("XDG_DATA_HOME"), "PERIGEE_KEYRING=off", "PERIGEE_IDE=" + ts.Getenv("PERIGEE_IDE"), "PERIGEE_LOG=" + ts.Getenv("PERIGEE_LOG"), "PERIGEE_LOG_FORMAT=" + ts.Getenv("PERIGEE_LOG_FORMAT"), "GORACE=" + ts.Getenv("GORACE"),
-		"GEMINI_API_KEY=" + ts.Getenv("GEMINI_API_KEY"), "GOOGLE_API_KEY=" + ts.Getenv("GOOGLE_API_KEY"),
+	}
+	for _, name := range config.KeyVariables() {
+		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	if path, err := exec.LookPath("perigee"); err == nil {
 		p.cmd.Path = path

@@ -131,21 +131,40 @@ func answersFrom(loaded *config.Loaded, simulate bool) string {
 	switch {
 	case simulate:
 		return "using the built-in simulator (--simulate)"
-	case loaded.KeyVariable != "":
-		return fmt.Sprintf("no configuration at %s: upstream %s uses the API key in %s",
-			loaded.Searched, loaded.Config.Upstreams[0].Name, loaded.KeyVariable)
+	case len(loaded.Environment) > 0:
+		return fmt.Sprintf("no configuration at %s: upstreams from the environment: %s", loaded.Searched, environmentUpstreams(loaded))
 	case len(loaded.Config.Upstreams) > 0:
 		return ""
 	case loaded.Path == "":
-		return fmt.Sprintf("no configuration at %s and no %s: answering from the built-in simulator", loaded.Searched, config.KeyVariables[0])
+		return fmt.Sprintf("no configuration at %s and no API key in the environment, such as %s: answering from the built-in simulator",
+			loaded.Searched, config.KeyVariables()[0])
 	}
 	line := fmt.Sprintf("no upstream in %s: answering from the built-in simulator", loaded.Path)
-	for _, name := range config.KeyVariables {
-		if os.Getenv(name) != "" {
+	for _, name := range config.KeyVariables() {
+		if len(os.Getenv(name)) >= config.MinAPIKey {
 			return fmt.Sprintf("%s; %s is used only by an upstream with keys: [env:%[2]s]", line, name)
 		}
 	}
 	return line
+}
+
+// environmentUpstreams lists the upstreams from the environment with their variables.
+func environmentUpstreams(loaded *config.Loaded) string {
+	var list []string
+	for _, u := range loaded.Environment {
+		list = append(list, fmt.Sprintf("%s (%s)", u.Name, u.Variable))
+	}
+	return strings.Join(list, ", ")
+}
+
+// passedOver returns a sentence about variables with values too short for an API key, or "" if
+// there is none.
+func passedOver(loaded *config.Loaded) string {
+	if len(loaded.Placeholders) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("passed over %s: a value of fewer than %d characters is a placeholder, not an API key",
+		strings.Join(loaded.Placeholders, ", "), config.MinAPIKey)
 }
 
 // A reporter prints the messages of a command that keeps running: at a terminal as sentences,
@@ -202,8 +221,10 @@ func (r *reporter) started(d *daemon.Daemon, loaded *config.Loaded, simulate boo
 	if path != "" && r.terminal {
 		r.env.Remark("configuration: %s", path)
 	}
-	if line := answersFrom(loaded, simulate); line != "" {
-		r.report(slog.LevelInfo, line)
+	for _, line := range []string{answersFrom(loaded, simulate), passedOver(loaded)} {
+		if line != "" {
+			r.report(slog.LevelInfo, line)
+		}
 	}
 	upstreams := strings.Join(d.Upstreams(), ", ")
 	if r.terminal {

@@ -90,7 +90,7 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	if stale, _ := command.StaleEnvironment(ctx, loaded, status); stale != "" {
 		env.Remark("%s: %s", stale, status.ReplaceCommand(loaded.Config.Listen))
 	} else if status.Simulated {
-		env.Remark("no upstream is configured: the built-in simulator answers; set GEMINI_API_KEY, or see perigee config init")
+		env.Remark("no upstream is configured: the built-in simulator answers; set an API key such as GEMINI_API_KEY, or see perigee config init")
 	}
 	return starter{env: env, client: c, program: program, lease: held}.run(ctx, target, clientArgs)
 }

@@ -31,8 +31,15 @@ func Config(loaded *config.Loaded, err error, borrowed []string) Result {
 		return warn(NameConfig, configFix(warnings[0], loaded), "%s", several(warnings, 0))
 	}
 	where := cmp.Or(loaded.Path, "there is no file at "+loaded.Searched+", so defaults apply")
-	if loaded.KeyVariable != "" {
-		where += ", with the API key in " + loaded.KeyVariable
+	var variables []string
+	for _, u := range loaded.Environment {
+		variables = append(variables, u.Variable)
+	}
+	if len(variables) > 0 {
+		where += ", with upstreams from " + strings.Join(variables, ", ")
+	}
+	if len(loaded.Placeholders) > 0 {
+		where += "; passed over placeholders in " + strings.Join(loaded.Placeholders, ", ")
 	}
 	for _, name := range borrowed {
 		where += "; " + name + " is not set in this shell, but the daemon has it"

@@ -30,7 +30,10 @@ type Upstream struct {
 
 // UpstreamOf describes an upstream of a configuration.
 func UpstreamOf(u config.Upstream, loaded *config.Loaded) Upstream {
-	described := Upstream{Name: u.Name, Kind: u.Kind, URL: addressOf(u), Config: loaded.Path, Variable: loaded.KeyVariable}
+	described := Upstream{Name: u.Name, Kind: u.Kind, URL: addressOf(u), Config: loaded.Path}
+	if i := slices.IndexFunc(loaded.Environment, func(e config.EnvironmentUpstream) bool { return e.Name == u.Name }); i >= 0 {
+		described.Variable = loaded.Environment[i].Variable
+	}
 	if described.Accounts = u.AccountsFrom; u.HasAccounts() {
 		described.Accounts = u.Name
 	}

@@ -19,9 +19,12 @@ func exampleSources(text string, env map[string]string) Sources {
 // The example holds as it is, and also when everything in it is uncommented.
 func TestExampleHolds(t *testing.T) {
 	env := map[string]string{
-		"GEMINI_API_KEY": "AIza-a-key-of-the-test", "OPENAI_API_KEY": "sk-a-key-of-the-test", "ANTHROPIC_API_KEY": "sk-ant-a-key-of-the-test", "PERIGEE_KEY": "a-long-enough-secret", "ANTIGRAVITY_CLIENT_SECRET": "another-secret",
+		"PERIGEE_KEY": "a-long-enough-secret", "ANTIGRAVITY_CLIENT_SECRET": "another-secret",
 		"DATABASE_URL": "postgres://db/x", "PERIGEE_SEAL_KEY": base64.StdEncoding.EncodeToString(make([]byte, 32)),
 		"OTEL_EXPORTER_OTLP_HEADERS": "api-key=a-secret",
+	}
+	for _, name := range KeyVariables() {
+		env[name] = "a-key-of-the-test"
 	}
 	commented := regexp.MustCompile(`(?m)^#($|[^ ]|  )`)
 	for name, variables := range map[string]map[string]string{"with a key": env, "without": {}} {
@@ -30,14 +33,14 @@ func TestExampleHolds(t *testing.T) {
 		if err != nil || len(loaded.Warnings) > 0 {
 			t.Fatalf("%s: %v, %q in\n%s", name, err, loaded.Warnings, text)
 		}
-		if got, want := len(loaded.Config.Upstreams), len(variables)/len(env); got != want {
+		if got, want := len(loaded.Config.Upstreams), len(environmentUpstreams)*len(variables)/len(env); got != want {
 			t.Errorf("%s: %d upstreams, want %d", name, got, want)
 		}
 		whole := commented.ReplaceAllString(text, "$1")
 		src := exampleSources(whole, env)
 		src.Spare = func(key string) bool { return key == "tls.key" } // the files are on no machine of ours
 		loaded, err = Load(src)
-		if err != nil || len(loaded.Config.Upstreams) != len(upstreamField("kind").enum)-1 || // all but the simulator
+		if err != nil || len(loaded.Config.Upstreams) != len(environmentUpstreams)+len(upstreamField("kind").enum)-1 || // all but the simulator
 			len(loaded.Config.Models.Routes) != 1 || loaded.Config.Limits.Body != 64<<20 {
 			t.Errorf("%s, uncommented: %v in\n%s", name, err, whole)
 		}

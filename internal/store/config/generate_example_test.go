@@ -70,30 +70,23 @@ func (w *exampleWriter) setting(indent string, f *field, kind string) {
 		w.line(indent + f.name + ":")
 		w.fields(indent+"  ", f.typ, "")
 	case isMapping(elemOf(f.typ)):
-		mark := f.name == "upstreams"
-		if mark {
+		if f.name == "upstreams" {
 			w.text.WriteString(exampleMark)
+			w.upstreams(indent, f)
+			return
 		}
 		w.line(indent + f.name + ":")
-		w.items(indent, f, mark)
+		w.fields(indent+"  - ", f.typ.Elem(), "")
 	default:
 		w.line(indent + f.name + ": " + exampleValue(f, kind))
 	}
 }
 
-// items writes one item of a list of mappings, of upstreams one for each kind but simulator, with a
-// mark after gemini.
-func (w *exampleWriter) items(indent string, f *field, upstreams bool) {
-	if !upstreams {
-		w.fields(indent+"  - ", f.typ.Elem(), "")
-		return
-	}
+// upstreams writes one upstream of each kind but simulator.
+func (w *exampleWriter) upstreams(indent string, f *field) {
 	for _, kind := range upstreamField("kind").enum {
 		if kind != KindSimulator {
 			w.fields(indent+"  - ", f.typ.Elem(), kind)
-		}
-		if kind == KindGemini {
-			w.text.WriteString(exampleMark)
 		}
 	}
 }
@@ -120,8 +113,8 @@ func exampleValue(f *field, kind string) string {
 		preset = f.presetFor(f.kinds[0])
 	}
 	switch {
-	case kind == KindGemini && f.path == "Upstream.Name":
-		return environmentUpstream
+	case f.path == "Upstream.Name" && KindOf(kind).Keys: // upstreams of the environment have the plain names
+		return "my-" + kind
 	case kind != "" && (f.path == "Upstream.Name" || f.path == "Upstream.Kind"):
 		return kind
 	case kind != "" && f.path == "Upstream.Keys":

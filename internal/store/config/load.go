@@ -18,7 +18,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"perigee"
 	"perigee/internal/store/datadir"
 )
 
@@ -54,11 +53,15 @@ type Loaded struct {
 	Config      *Config
 	Path        string            // the file; empty if there is none
 	Searched    string            // the first path that was searched
-	KeyVariable string            // the variable with the API key; only set without a file
 	Warnings    []Problem         // allowed but unwise
 	Origins     map[string]Origin // by key, as in Value; values that are not set are missing
 	Variables   []string          // environment variables that secrets were read from, sorted
 	Certificate *tls.Certificate  // of tls; nil if not configured, or spared (Sources.Spare)
+
+	// Without a file: the upstreams with API keys in the environment, and the variables that were
+	// passed over because their values are too short for an API key.
+	Environment  []EnvironmentUpstream
+	Placeholders []string
 
 	inputs []input
 	blank  bool              // the file has only comments
@@ -143,7 +146,7 @@ func newLoader(src Sources) *loader {
 // load reads all sources and validates the result. It reports whether the whole file was parsed.
 func (l *loader) load() (parsed bool) {
 	parsed = l.readFile()
-	l.useEnvironmentKey()
+	l.useEnvironmentKeys()
 	l.applyEnvironment()
 	l.applyFlags()
 	l.fillDefaults()
@@ -265,37 +268,6 @@ func reason(err error) string {
 		err = pathError.Err
 	}
 	return err.Error()
-}
-
-// KeyVariables are the variables in which an API key is searched if there is no configuration file,
-// in order.
-var KeyVariables = []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}
-
-// environmentUpstream is the name of the upstream that uses the API key in the environment.
-const environmentUpstream = "studio"
-
-// keyVariable returns the variable that has an API key, "" if none has.
-func (s Sources) keyVariable() string {
-	if i := slices.IndexFunc(KeyVariables, func(name string) bool { return s.lookup(name) != "" }); i >= 0 {
-		return KeyVariables[i]
-	}
-	return ""
-}
-
-// useEnvironmentKey adds an upstream with the API key in the environment if there is no file.
-func (l *loader) useEnvironmentKey() {
-	name := l.src.keyVariable()
-	if l.Path != "" || name == "" {
-		return
-	}
-	l.KeyVariable = name
-	l.Config.Upstreams = []Upstream{{Name: environmentUpstream, Kind: KindGemini, Keys: make([]perigee.Secret, 1)}}
-	origin := Origin{Source: "environment " + name}
-	for _, key := range []string{"upstreams", "upstreams[0]", "upstreams[0].name", "upstreams[0].kind", "upstreams[0].keys"} {
-		l.Origins[key] = origin
-	}
-	key := reflect.ValueOf(&l.Config.Upstreams[0].Keys[0]).Elem()
-	l.set(setting{key: "upstreams[0].keys[0]", field: upstreamField("keys"), value: key, item: true}, "env:"+name, origin)
 }
 
 // applyEnvironment sets every single value outside lists from its PERIGEE_ variable, if that is

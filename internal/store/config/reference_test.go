@@ -18,8 +18,14 @@ const referenceIntro = `# Configuration
 
 <!-- Generated from the comments in internal/store/config/config.go by go test ./internal/store/config -run Reference -update. -->
 
-perigee reads one YAML file, and works without one. Without a file, an API key in ` + "`GEMINI_API_KEY`" + ` (or ` + "`GOOGLE_API_KEY`" + `)
-configures one upstream of kind gemini, named ` + "`studio`" + `; without a key, the built-in simulator answers.
+perigee reads one YAML file, and works without one. Without a file, each API key in the environment configures an
+upstream, in this order:
+
+| variable | upstream | kind |
+|---|---|---|
+%s
+A value of fewer than 16 characters is passed over as a placeholder. Variables with base URLs, such as
+` + "`OPENAI_BASE_URL`" + `, are not read: they point clients at perigee. Without an API key, the built-in simulator answers.
 
 %s
 
@@ -88,7 +94,16 @@ func reference() string {
 		fmt.Fprintf(&body, "\n## %s\n\n%s\n", f.name, paragraph(explain(f)))
 		entry(&body, f, f.name, true)
 	}
-	return fmt.Sprintf(referenceIntro, paragraph(contents.String()+".")) + body.String()
+	return fmt.Sprintf(referenceIntro, environmentTable(), paragraph(contents.String()+".")) + body.String()
+}
+
+// environmentTable lists the upstreams that perigee has without a file.
+func environmentTable() string {
+	var b strings.Builder
+	for _, u := range environmentUpstreams {
+		fmt.Fprintf(&b, "| `%s` | `%s` | `%s` |\n", strings.Join(u.variables, "`, or else `"), u.name, u.kind)
+	}
+	return b.String()
 }
 
 // paragraph breaks a text into lines, in which < is no tag.

@@ -255,10 +255,10 @@ func TestWatchPollsUntilItsContextEnds(t *testing.T) {
 
 // A file that appears takes the place of the key in the environment.
 func TestWatchFindsAFileBesideTheKeyOfTheEnvironment(t *testing.T) {
-	dir, src := inDir(t, map[string]string{"GEMINI_API_KEY": "a-key"})
+	dir, src := inDir(t, map[string]string{"GEMINI_API_KEY": "a-key-of-the-test"})
 	src.system, src.ConfigDir = "darwin", "" // where there are two places
 	current, err := Load(src)
-	if err != nil || current.KeyVariable != "GEMINI_API_KEY" {
+	if err != nil || len(current.Environment) != 1 {
 		t.Fatalf("%+v, %v", current, err)
 	}
 	var found []*Loaded
@@ -268,7 +268,7 @@ func TestWatchFindsAFileBesideTheKeyOfTheEnvironment(t *testing.T) {
 	for range 3 {
 		w.poll()
 	}
-	if len(found) != 1 || found[0].Path != path || found[0].KeyVariable != "" || len(found[0].Config.Upstreams) != 1 || found[0].Config.Upstreams[0].Name != "mine" {
+	if len(found) != 1 || found[0].Path != path || found[0].Environment != nil || len(found[0].Config.Upstreams) != 1 || found[0].Config.Upstreams[0].Name != "mine" {
 		t.Errorf("found %+v", found)
 	}
 }

@@ -43,7 +43,7 @@ func (p Home) HTML(t Times) html.HTML {
 			`<span class="label">Reload to update</span></p></div>
 `),
 		html.If(p.Status.Simulated, `<p class="banner info" id="simulated">{}<span>The built-in simulator answers, not a model. Add an upstream to the `+
-			`<a href="/dashboard/config">configuration</a>, or set <code>GEMINI_API_KEY</code> and start perigee again.</span></p>
+			`<a href="/dashboard/config">configuration</a>, or set an API key such as <code>GEMINI_API_KEY</code> and start perigee again.</span></p>
 `, icon("warn")),
 		html.Each(p.Unready, unready),
 		html.F(`<section aria-label="Today" data-live="today">{}</section>
