@@ -98,6 +98,14 @@ type Usage struct {
 // Total returns the sum of input and output tokens.
 func (u Usage) Total() int64 { return u.Input + u.Output }
 
+// HitRate returns the fraction of the input that was read from the provider's cache; 0 without input.
+func (u Usage) HitRate() float64 {
+	if u.Input <= 0 {
+		return 0
+	}
+	return min(float64(u.Cached)/float64(u.Input), 1)
+}
+
 // Plus returns the sum of both.
 func (u Usage) Plus(more Usage) Usage {
 	return Usage{Input: u.Input + more.Input, Cached: u.Cached + more.Cached,

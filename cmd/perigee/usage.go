@@ -94,9 +94,13 @@ func printUsage(env *cli.Env, rows []perigee.UsageRow, q perigee.UsageQuery) err
 		rows = append(slices.Clone(rows), sum)
 	}
 	heads := []string{"CALLS", "INPUT", "CACHED", "OUTPUT", "THINKING", "ERRORS", "LIST PRICE"}
+	hits := slices.ContainsFunc(rows, func(r perigee.UsageRow) bool { return r.CachedTokens > 0 })
 	writes := slices.ContainsFunc(rows, func(r perigee.UsageRow) bool { return r.WrittenTokens > 0 })
 	if writes {
 		heads = slices.Insert(heads, 3, "WRITTEN")
+	}
+	if hits {
+		heads = slices.Insert(heads, 3, "HIT RATE")
 	}
 	if q.Each != "" {
 		heads = append([]string{strings.ToUpper(q.Each)}, heads...)
@@ -109,11 +113,22 @@ func printUsage(env *cli.Env, rows []perigee.UsageRow, q perigee.UsageQuery) err
 			cells = append(cells, command.OrDash(r.Each))
 		}
 		cells = append(cells, r.Calls, terminal.Count(r.InputTokens), terminal.Count(r.CachedTokens))
+		if hits {
+			cells = append(cells, hitRate(r))
+		}
 		if writes {
 			cells = append(cells, terminal.Count(r.WrittenTokens))
 		}
 		return append(cells, terminal.Count(r.OutputTokens), terminal.Count(r.ThinkingTokens), r.Errors, terminal.Amount(r.CostText()))
 	})
+}
+
+// hitRate is the part of the input that came from the provider's cache, or a dash without input.
+func hitRate(r perigee.UsageRow) string {
+	if r.InputTokens == 0 {
+		return "-"
+	}
+	return terminal.Percent(r.Usage().HitRate())
 }
 
 // noteUnpriced prints how many calls have no list price, if other calls have one.

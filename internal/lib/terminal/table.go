@@ -11,7 +11,7 @@ import (
 // optional are the heads of columns that a narrow terminal leaves out, in this order. The first
 // column of a table always stays.
 var optional = []string{
-	"UPSTREAM", "PROJECT", "PREFERRED", "WINDOWS", "KEY", "CACHED", "THINKING", "CLIENT", "IN", "OUT", "MS", "ACCOUNT", "POOL", "TIME",
+	"UPSTREAM", "PROJECT", "PREFERRED", "WINDOWS", "KEY", "WRITTEN", "CACHED", "THINKING", "CLIENT", "IN", "OUT", "MS", "ACCOUNT", "POOL", "TIME",
 }
 
 const (

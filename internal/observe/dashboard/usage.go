@@ -67,5 +67,9 @@ func (v *visit) lastHours(page *pages.Usage) error {
 	for i := range page.Recent.Upstreams {
 		page.Recent.Upstreams[i].Upstream = v.opts.Redact(page.Recent.Upstreams[i].Upstream)
 	}
+	for i := range page.Recent.Sessions {
+		s := &page.Recent.Sessions[i]
+		s.Group, s.Each = v.opts.Redact(s.Group), v.opts.Redact(s.Each)
+	}
 	return nil
 }

@@ -133,7 +133,10 @@ func (p Call) failure() html.HTML {
 
 func (p Call) facts() html.HTML {
 	c := &p.Call
-	role := "Answered by"
+	role, price := "Answered by", "list price"
+	if c.Usage.Charged.Known {
+		price = "reported by the provider"
+	}
 	if c.FirstByte == 0 && c.Outcome != perigee.OutcomeDone {
 		role = "Asked last"
 	}
@@ -142,11 +145,11 @@ func (p Call) facts() html.HTML {
 <div><dt>Total</dt><dd>{}{}</dd></div>
 `, Duration(c.Duration), html.If(c.FirstByte != 0, `<small>first byte {}</small>`, Duration(c.FirstByte))),
 		html.F(`<div><dt>Tokens in</dt><dd>{}{}</dd></div>
-`, Exact(c.Usage.Input), html.If(c.Usage.Cached != 0, `<small>{} cached</small>`, Exact(c.Usage.Cached))),
+`, Exact(c.Usage.Input), cacheOf(c.Usage)),
 		html.F(`<div><dt>Tokens out</dt><dd>{}{}</dd></div>
 `, Exact(c.Usage.Output), html.If(c.Usage.Thinking != 0, `<small>{} thinking</small>`, Exact(c.Usage.Thinking))),
-		html.F(`<div><dt>Cost</dt><dd>{}<small>list price</small></dd></div>
-`, Cost(c.Cost)),
+		html.F(`<div><dt>Cost</dt><dd>{}<small>{}</small></dd></div>
+`, Cost(c.Cost), price),
 		html.F(`<div><dt>{}</dt><dd class="words" title="{}">{}{}</dd></div>
 </dl>
 `, role, strings.TrimSpace(c.Upstream+" "+c.Account), cmp.Or(c.Upstream, "nothing"), small(c.Account)))

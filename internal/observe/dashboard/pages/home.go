@@ -162,7 +162,7 @@ func (p Today) HTML() html.HTML {
 func tokens(r *perigee.UsageRow) html.HTML {
 	return html.F(`<div><dt>Tokens in</dt><dd>{}{}</dd></div>
 <div><dt>Tokens out</dt><dd>{}{}</dd></div>
-`, Count(r.InputTokens), html.If(r.CachedTokens != 0, `<small>{} cached</small>`, Count(r.CachedTokens)),
+`, Count(r.InputTokens), cacheOf(r.Usage()),
 		Count(r.OutputTokens), html.If(r.ThinkingTokens != 0, `<small>{} thinking</small>`, Count(r.ThinkingTokens)))
 }
 

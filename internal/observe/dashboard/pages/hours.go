@@ -12,10 +12,14 @@ import (
 // Hours is the number of hours in the charts of the last hours.
 const Hours = 24
 
+// maxSessions is how many sessions of the last hours are listed.
+const maxSessions = 20
+
 // A Recent summarizes the calls of the last hours.
 type Recent struct {
 	Tokens, Calls, FirstByte Chart
 	Upstreams                []Latency
+	Sessions                 []perigee.UsageRow // with the client in Each, those with the most tokens first
 	Cut                      bool // there were more calls than were looked at
 }
 
@@ -32,11 +36,25 @@ type hour struct {
 	first []time.Duration
 }
 
-// LastHours sums up calls by hour and by upstream. Calls that are open, and replays, do not count.
+// usageOf returns the usage of one call.
+func usageOf(c *perigee.Call) perigee.UsageRow {
+	u := perigee.UsageRow{Calls: 1, InputTokens: c.Usage.Input, CachedTokens: c.Usage.Cached, WrittenTokens: c.Usage.Written,
+		OutputTokens: c.Usage.Output, ThinkingTokens: c.Usage.Thinking, CostUSD: c.Cost}
+	if failed(c) {
+		u.Errors = 1
+	}
+	if !c.Cost.Known && c.Usage.Total() > 0 {
+		u.UnpricedCalls = 1
+	}
+	return u
+}
+
+// LastHours sums up calls by hour, by upstream and by session. Calls that are open, and replays, do not count.
 func LastHours(calls []perigee.Call, now time.Time, zone *time.Location) (r Recent) {
 	begin := now.Truncate(time.Hour).Add(-(Hours - 1) * time.Hour)
 	hours := make([]hour, Hours)
 	upstreams, times := map[string]*Latency{}, map[string][]time.Duration{}
+	sessions := map[string]*perigee.UsageRow{}
 	for i := range calls {
 		c := &calls[i]
 		n := int(c.Time.Sub(begin) / time.Hour)
@@ -44,12 +62,16 @@ func LastHours(calls []perigee.Call, now time.Time, zone *time.Location) (r Rece
 			continue
 		}
 		h := &hours[n]
-		row := perigee.UsageRow{Calls: 1, InputTokens: c.Usage.Input, CachedTokens: c.Usage.Cached, OutputTokens: c.Usage.Output,
-			ThinkingTokens: c.Usage.Thinking}
-		if c.Outcome == perigee.OutcomeFailed || c.Outcome == perigee.OutcomeCutOff {
-			row.Errors = 1
-		}
+		row := usageOf(c)
 		h.usage.Add(row)
+		if id := c.Client.Session; id != "" {
+			s := sessions[id]
+			if s == nil {
+				s = &perigee.UsageRow{Group: id, Each: c.Client.Name}
+				sessions[id] = s
+			}
+			s.Add(row)
+		}
 		u := upstreams[c.Upstream]
 		if u == nil {
 			u = &Latency{Upstream: c.Upstream}
@@ -67,6 +89,11 @@ func LastHours(calls []perigee.Call, now time.Time, zone *time.Location) (r Rece
 		u.P50, u.P95 = quantiles(times[u.Upstream])
 		r.Upstreams = append(r.Upstreams, *u)
 	}
+	for _, s := range sessions {
+		r.Sessions = append(r.Sessions, *s)
+	}
+	perigee.SortUsage(r.Sessions, perigee.UsageQuery{By: perigee.BySession})
+	r.Sessions = r.Sessions[:min(len(r.Sessions), maxSessions)]
 	r.draw(hours, begin.In(zone))
 	return r
 }

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -44,6 +45,28 @@ func TestLastHours(t *testing.T) {
 	}
 	if empty := LastHours(nil, now, time.UTC); empty.Tokens.Top() != 0 || len(empty.Upstreams) != 0 {
 		t.Errorf("%+v", empty)
+	}
+}
+
+func TestLastHoursSessions(t *testing.T) {
+	now := time.Date(2026, 11, 16, 14, 20, 4, 0, time.UTC)
+	call := func(session string, input, cached, written int64, cost perigee.Cost) perigee.Call {
+		return perigee.Call{Time: now.Add(-time.Minute), Outcome: perigee.OutcomeDone, Client: perigee.Client{Name: "claude-cli", Session: session},
+			Usage: perigee.Usage{Input: input, Cached: cached, Written: written, Output: 10}, Cost: cost}
+	}
+	r := LastHours([]perigee.Call{
+		call("one", 1000, 0, 900, perigee.USD(0.5)), call("one", 1000, 900, 0, perigee.USD(0.25)), call("", 9000, 0, 0, perigee.USD(1)),
+		call("two", 500, 0, 0, perigee.Cost{}),
+	}, now, time.UTC)
+	want := []perigee.UsageRow{
+		{Group: "one", Each: "claude-cli", Calls: 2, InputTokens: 2000, CachedTokens: 900, WrittenTokens: 900, OutputTokens: 20, CostUSD: perigee.USD(0.75)},
+		{Group: "two", Each: "claude-cli", Calls: 1, InputTokens: 500, OutputTokens: 10, UnpricedCalls: 1},
+	}
+	if !slices.Equal(r.Sessions, want) {
+		t.Errorf("got %+v, want %+v", r.Sessions, want)
+	}
+	if rate := r.Sessions[0].Usage().HitRate(); rate != 0.45 {
+		t.Errorf("hit rate %v", rate)
 	}
 }
 

@@ -88,6 +88,13 @@ func failed(c *perigee.Call) bool {
 	return c.Outcome == perigee.OutcomeFailed || c.Outcome == perigee.OutcomeCutOff
 }
 
+// cacheOf shows how much of the input the provider had in its cache, and how much it wrote there.
+func cacheOf(u perigee.Usage) html.HTML {
+	return html.Join(
+		html.If(u.Cached != 0, `<small>{} cached, {}</small>`, Count(u.Cached), Percent(u.HitRate())),
+		html.If(u.Written != 0, `<small>{} written to the cache</small>`, Count(u.Written)))
+}
+
 // callTable is a table of calls with a caption.
 func callTable(class, caption string, bodies html.HTML) html.HTML {
 	return html.F(`<div class="surface"><table class="{}"><caption class="hidden">{}</caption><thead><tr><th scope="col">Status</th>`+

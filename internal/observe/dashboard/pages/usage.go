@@ -43,7 +43,7 @@ func (p Usage) HTML(Times) html.HTML {
 			`<p>Tokens and cost of calls appear here, by day, model, client and key.</p>`+
 			`<p><a class="more" href="/dashboard/setup">Set up a client{}</a></p></div>`, head, orbit(), len(p.Days), icon("next"))
 	}
-	return html.Join(head, p.recent(), p.total(&total), p.charts(), p.days(),
+	return html.Join(head, p.recent(), p.sessions(), p.total(&total), p.charts(), p.days(),
 		html.Each(p.Groups, UsageGroup.section))
 }
 
@@ -76,6 +76,26 @@ func (p Usage) recent() html.HTML {
 		html.Each(r.Upstreams, row), html.If(r.Cut, `<p class="after muted">Only the newest calls: there were more.</p>`))
 }
 
+// sessions lists the sessions of the last 24 hours.
+func (p Usage) sessions() html.HTML {
+	if len(p.Recent.Sessions) == 0 {
+		return html.HTML{}
+	}
+	var largest int64
+	for _, s := range p.Recent.Sessions {
+		largest = max(largest, s.Usage().Total())
+	}
+	row := func(s perigee.UsageRow) html.HTML {
+		name := html.F(`<code title="{}">{}</code>{}`, s.Group, ShortID(s.Group), small(s.Each))
+		return usageRow(s, name, float64(largest))
+	}
+	return html.F(`<section aria-labelledby="sessions-title" id="usage-session"><h2 id="sessions-title">Sessions of the last 24 hours</h2>
+<div class="surface scroll"><table class="plain bars"><caption class="hidden">Sessions of the last 24 hours</caption><thead><tr><th scope="col">Session</th>`+
+		`<th scope="col" class="c-bar"><span class="hidden">Share</span></th>{}</tr></thead>
+<tbody>{}</tbody></table></div></section>
+`, columns(), html.Each(p.Recent.Sessions, row))
+}
+
 func (p Usage) total(r *perigee.UsageRow) html.HTML {
 	return html.Join(
 		html.F(`<dl class="numbers" id="total">
@@ -102,9 +122,18 @@ func (p Usage) charts() html.HTML {
 
 // columns are the heads of the numbers in each table.
 func columns() html.HTML {
-	return html.Each([]string{"Calls", "Input", "Cached", "Output", "Thinking", "Cost", "Errors"}, func(name string) html.HTML {
+	return html.Each([]string{"Calls", "Input", "Cached", "Hit rate", "Written", "Output", "Thinking", "Cost", "Errors"}, func(name string) html.HTML {
 		return html.F(`<th scope="col" class="c-num">{}</th>`, name)
 	})
+}
+
+// hitRate is the cell with the part of the input that came from the provider's cache.
+func hitRate(r perigee.UsageRow) html.HTML {
+	rate := "–"
+	if r.InputTokens > 0 {
+		rate = Percent(r.Usage().HitRate())
+	}
+	return html.F(`<td class="c-num">{}</td>`, rate)
 }
 
 func (p Usage) days() html.HTML {
@@ -113,8 +142,9 @@ func (p Usage) days() html.HTML {
 		if r.Calls == 0 {
 			return html.HTML{}
 		}
-		return html.F(`<tr><th scope="row">{}</th>{}<td class="c-num">{}</td>{}</tr>`, r.Group,
-			html.Each([]int64{r.Calls, r.InputTokens, r.CachedTokens, r.OutputTokens, r.ThinkingTokens}, number), CostOf(r), number(r.Errors))
+		return html.F(`<tr><th scope="row">{}</th>{}{}{}<td class="c-num">{}</td>{}</tr>`, r.Group,
+			html.Each([]int64{r.Calls, r.InputTokens, r.CachedTokens}, number), hitRate(r),
+			html.Each([]int64{r.WrittenTokens, r.OutputTokens, r.ThinkingTokens}, number), CostOf(r), number(r.Errors))
 	}
 	newestFirst := slices.Clone(p.Days)
 	slices.Reverse(newestFirst)
@@ -131,7 +161,7 @@ func (g UsageGroup) section() html.HTML {
 	for _, r := range g.Rows {
 		largest = max(largest, r.InputTokens+r.OutputTokens)
 	}
-	row := func(r perigee.UsageRow) html.HTML { return usageRow(r, float64(largest)) }
+	row := func(r perigee.UsageRow) html.HTML { return usageRow(r, html.F(`{}`, or(r.Group, "none")), float64(largest)) }
 	return html.Join(
 		html.F(`<section aria-labelledby="{}-title" id="usage-{}"><h2 id="{}-title">{}</h2>
 `, g.ID, g.ID, g.ID, title),
@@ -142,8 +172,8 @@ func (g UsageGroup) section() html.HTML {
 		html.F(`{}</section>`, html.If(g.More > 0, `<p class="after muted">{} more; <code>perigee usage --by {}</code> lists all.</p>`, g.More, g.ID)))
 }
 
-// usageRow is a row with a bar for its tokens, in percent of the largest row.
-func usageRow(r perigee.UsageRow, largest float64) html.HTML {
+// usageRow is a row with a name, and a bar for its tokens in percent of the largest row.
+func usageRow(r perigee.UsageRow, name html.HTML, largest float64) html.HTML {
 	x := 0.0
 	part := func(p Part) html.HTML {
 		if largest <= 0 || p.Value == 0 {
@@ -159,8 +189,9 @@ func usageRow(r perigee.UsageRow, largest float64) html.HTML {
 	}
 	return html.Join(
 		html.F(`<tr><th scope="row">{}</th><td class="c-bar"><svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" focusable="false">{}</svg></td>`,
-			or(r.Group, "none"), html.Each(TokenParts(r), part)),
-		html.F(`<td class="c-num">{}</td>{}<td class="c-num">{}</td><td class="{}">{}</td></tr>`, Exact(r.Calls),
-			html.Each([]int64{r.InputTokens, r.CachedTokens, r.OutputTokens, r.ThinkingTokens}, number),
+			name, html.Each(TokenParts(r), part)),
+		html.F(`<td class="c-num">{}</td>{}{}{}<td class="c-num">{}</td><td class="{}">{}</td></tr>`, Exact(r.Calls),
+			html.Each([]int64{r.InputTokens, r.CachedTokens}, number), hitRate(r),
+			html.Each([]int64{r.WrittenTokens, r.OutputTokens, r.ThinkingTokens}, number),
 			CostOf(r), errorsClass(r.Errors), Exact(r.Errors)))
 }

@@ -68,11 +68,15 @@ func (s *Story) Write(out io.Writer) error {
 		p.line("upstream", "", "%s", terminal.Joined(t.Upstream, t.Account))
 	}
 	p.answer()
-	written := ""
-	if t.WrittenTokens > 0 {
-		written = fmt.Sprintf(", %d written", t.WrittenTokens)
+	cache := ""
+	if t.CachedTokens > 0 {
+		rate := perigee.Usage{Input: t.InputTokens, Cached: t.CachedTokens}.HitRate()
+		cache = fmt.Sprintf(", hit rate %s", terminal.Percent(rate))
 	}
-	p.line("tokens", "", "%d in (%d cached%s), %d out (%d thinking)", t.InputTokens, t.CachedTokens, written, t.OutputTokens, t.ThinkingTokens)
+	if t.WrittenTokens > 0 {
+		cache += fmt.Sprintf(", %d written", t.WrittenTokens)
+	}
+	p.line("tokens", "", "%d in (%d cached%s), %d out (%d thinking)", t.InputTokens, t.CachedTokens, cache, t.OutputTokens, t.ThinkingTokens)
 	switch {
 	case t.Charged:
 		p.line("cost", "", "%s (reported by the provider)", t.CostUSD)

@@ -112,7 +112,7 @@ answer    +130ms   thinking, 24 B in 1.2s: "The user wants [redacted]"
           +1.4s    text, 4 B: "Here"
           +1.5s    calls write {"path":"a.go"}
           +2.3s    finishes STOP
-tokens    100 in (10 cached), 50 out (20 thinking)
+tokens    100 in (10 cached, hit rate 10%), 50 out (20 thinking)
 cost      $0.0123 (list price)
 duration  2400.0 ms, first byte after 130.5 ms
 status    200 OK
