@@ -22,6 +22,10 @@ type Call struct {
 	Status    int       `json:"status"`          // 0 if the connection was cut
 	Rule      string    `json:"rule,omitempty"`  // the check that refused it
 	Fault     string    `json:"fault,omitempty"` // the fault that struck it
+	// Loaded is the context with which the call loaded its model at Ollama, and Ignored has the
+	// members and options that Ollama passed over.
+	Loaded  int      `json:"loaded,omitempty"`
+	Ignored []string `json:"ignored,omitempty"`
 
 	secret string // the API key that came with it, for faults to match; the log does not keep it
 }

@@ -55,6 +55,7 @@ const (
 	stageCapacity                  // after all rules of the request
 	stageQuota                     // after capacity
 	stageReply                     // shapes the answer itself
+	stageLoad                      // where Ollama loads a model
 )
 
 // faultKinds is every fault there is, with its stage and the line that documents it.
@@ -83,6 +84,7 @@ var faultKinds = map[string]struct {
 	"capacity_429":         {stageCapacity, "429 MODEL_CAPACITY_EXHAUSTED"},
 	"overloaded_529":       {stageCapacity, "529"},
 	"too_long":             {stageCapacity, "400, as for a prompt that exceeds the context of the model"},
+	"slow_load":            {stageLoad, "loading a model of Ollama takes delay (30s); other calls do not match"},
 	"rate_limit":           {stageQuota, "429 RATE_LIMIT_EXCEEDED, delay (479.417207ms)"},
 	"quota_exhausted":      {stageQuota, "429 QUOTA_EXHAUSTED, delay (1h16m0.667923083s)"},
 	"bare_429":             {stageQuota, "429 without details"},

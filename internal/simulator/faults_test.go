@@ -159,7 +159,7 @@ func TestFaultsOverTCP(t *testing.T) {
 }
 
 func TestEveryFaultIsTested(t *testing.T) {
-	tested := []string{"hang", "reset", "hang_after_headers", "slow", "split_utf8", "gzip"} // in tests of their own
+	tested := []string{"hang", "reset", "hang_after_headers", "slow", "slow_load", "split_utf8", "gzip"} // in tests of their own
 	for _, c := range faultCases {
 		tested = append(tested, c.fault.Do)
 	}

@@ -83,6 +83,7 @@ type Server struct {
 	wires     []mount // the APIs of other providers
 	openAI    *openAIWire
 	messages  *messagesWire
+	ollama    *ollamaWire
 }
 
 // New makes a simulator. It does not listen anywhere: serve it with net/http, or use Transport.
@@ -128,7 +129,7 @@ func New(options Options) (*Server, error) {
 	if s.openAI = newOpenAI(options.Profile, s.signer.key); s.openAI == nil {
 		return nil, fmt.Errorf("simulator: there is no profile %q; profiles are %s", options.Profile, strings.Join(openai.Profiles(), ", "))
 	}
-	s.messages = newMessages(s.signer.key)
+	s.messages, s.ollama = newMessages(s.signer.key), &ollamaWire{}
 	s.wires = s.mounts()
 	return s, s.Reset()
 }
@@ -187,6 +188,7 @@ func (s *Server) Reset() error {
 	s.cache.clear()
 	s.openAI.store.Clear()
 	s.messages.clear()
+	s.ollama.runners.Clear()
 	return nil
 }
 
@@ -249,6 +251,7 @@ type exchange struct {
 	sent    int           // chunks of the answer so far
 	gzip    bool          // the answer is compressed, by a fault
 	packed  *gzip.Writer  // nil unless it is
+	framing framing       // of a streamed answer
 }
 
 // maxBody is above the size of any client's request, images included.
@@ -262,6 +265,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	recorder := &statusRecorder{ResponseWriter: w}
 	x := &exchange{server: s, people: s.directory(), w: recorder, r: r, wire: s.wireOf(r),
 		call: &Call{Time: s.now(), Method: r.Method, Path: r.URL.Path, Host: r.Host, UserAgent: r.UserAgent()}}
+	if alt := cmp.Or(r.URL.Query().Get("alt"), r.URL.Query().Get("$alt")); x.wire == nil && alt != "sse" {
+		x.framing = framingArray
+	}
 	defer func() {
 		if x.call.Status == 0 && !recorder.hijacked {
 			x.call.Status = cmp.Or(recorder.status, http.StatusOK)
@@ -355,6 +361,9 @@ func (x *exchange) route() {
 	}
 	switch path {
 	case "/":
+		if x.r.Method == http.MethodHead { // how clients of Ollama find out that it runs
+			break
+		}
 		x.only(http.MethodGet, func() {
 			x.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			io.WriteString(x.w, Usage())

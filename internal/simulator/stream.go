@@ -141,14 +141,23 @@ func (x *exchange) hangAfterHeaders(d time.Duration, stream bool) {
 	x.hang(d)
 }
 
-func (x *exchange) sse() bool {
-	return x.wire != nil || cmp.Or(x.r.URL.Query().Get("alt"), x.r.URL.Query().Get("$alt")) == "sse"
-}
+// framing is the form of a streamed answer.
+type framing int
+
+const (
+	framingEvents framing = iota // server-sent events
+	framingArray                 // a JSON array
+	framingLines                 // a JSON object per line
+)
 
 func (x *exchange) startAnswer(stream bool) {
 	switch {
-	case stream && x.sse():
+	case stream && x.framing == framingEvents:
 		x.w.Header().Set("Content-Type", x.eventStream())
+	case stream && x.framing == framingLines:
+		x.w.Header().Set("Content-Type", "application/x-ndjson")
+	case x.framing == framingLines:
+		x.w.Header().Set("Content-Type", jsonUTF8)
 	case x.wire != nil:
 		x.w.Header().Set("Content-Type", "application/json")
 	default:
@@ -189,28 +198,27 @@ func (x *exchange) sendWhole(body []byte, faults map[string]*Fault) {
 	x.endAnswer()
 }
 
-// emitter writes the chunks of a stream in one of two framings.
+// emitter writes the chunks of a stream.
 type emitter struct {
 	x     *exchange
-	sse   bool
 	eol   string
 	split bool
 	sent  int
 }
 
-// stream writes the chunks: as events with alt=sse, else as a JSON array, as Google's endpoints do.
-// Other wires end lines with LF.
+// stream writes the chunks in the framing of the exchange. Lines end with CRLF at Google's endpoints,
+// and with LF elsewhere.
 func (x *exchange) stream(chunks []completion.Event, pace time.Duration, faults map[string]*Fault) {
-	e := &emitter{x: x, sse: x.sse(), eol: "\r\n", split: faults["split_utf8"] != nil}
+	e := &emitter{x: x, eol: "\r\n", split: faults["split_utf8"] != nil}
 	if faults["lf_only"] != nil || x.wire != nil && faults["crlf"] == nil {
 		e.eol = "\n"
 	}
 	x.startAnswer(true)
 	defer x.endAnswer()
-	if fault := faults["comments_only"]; fault != nil && e.sse && !e.comments(fault) {
+	if fault := faults["comments_only"]; fault != nil && x.framing == framingEvents && !e.comments(fault) {
 		return
 	}
-	if !e.sse {
+	if x.framing == framingArray {
 		x.write([]byte("["), false)
 	}
 	cut := func(name string, sent int) *Fault {
@@ -241,7 +249,7 @@ func (x *exchange) stream(chunks []completion.Event, pace time.Duration, faults 
 		}
 		e.emit(chunks[i], i == len(chunks)-1 && faults["missing_newline"] != nil)
 	}
-	if !e.sse {
+	if x.framing == framingArray {
 		x.write([]byte("]"+e.eol), false)
 	}
 }
@@ -249,7 +257,8 @@ func (x *exchange) stream(chunks []completion.Event, pace time.Duration, faults 
 // emit writes one chunk; bare leaves its line end away.
 func (e *emitter) emit(chunk completion.Event, bare bool) {
 	var line strings.Builder
-	if e.sse {
+	switch e.x.framing {
+	case framingEvents:
 		if chunk.Name != "" {
 			line.WriteString("event: " + chunk.Name + e.eol)
 		}
@@ -262,11 +271,16 @@ func (e *emitter) emit(chunk completion.Event, bare bool) {
 		if !bare {
 			line.WriteString(e.eol + e.eol)
 		}
-	} else {
+	case framingArray:
 		if e.sent > 0 {
 			line.WriteString("," + e.eol)
 		}
 		line.Write(chunk.Data)
+	case framingLines:
+		line.Write(chunk.Data)
+		if !bare {
+			line.WriteString(e.eol)
+		}
 	}
 	e.sent++
 	e.x.sent = e.sent

@@ -38,7 +38,7 @@ func (s *Server) wireOf(r *http.Request) wire {
 
 // mounts lists the wires. Requests of no wire are for the APIs of Google.
 func (s *Server) mounts() []mount {
-	return []mount{{s.messages.matches, s.messages}, {s.openAI.matches, s.openAI}}
+	return []mount{{s.messages.matches, s.messages}, {s.openAI.matches, s.openAI}, {s.ollama.matches, s.ollama}}
 }
 
 // mount is a wire and the requests that it serves; the first that matches is used.
