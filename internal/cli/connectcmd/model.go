@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,7 +25,8 @@ import (
 // work with less information.
 const listTime = 10 * time.Second
 
-// A catalog has the models of the running daemon. Without a daemon it is empty.
+// A catalog has the models of the running daemon, or else of the upstreams. It is empty if they
+// cannot be listed.
 type catalog struct {
 	config   *config.Config
 	rows     []perigee.ModelRow
@@ -35,11 +38,11 @@ func readCatalog(ctx context.Context, env *cli.Env, loaded *config.Loaded) catal
 	c := catalog{config: loaded.Config}
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	if !daemon.Running(ctx, loaded.Config) {
+	if !daemon.Running(ctx, loaded.Config) && len(loaded.Config.Upstreams) == 0 {
 		return c
 	}
-	handle, err := daemon.Connect(ctx, command.DaemonOptions(env, loaded))
-	if err != nil {
+	handle, err := command.Connect(ctx, env, loaded, command.ExceptUpstreams)
+	if err != nil { // a secret of an upstream may be missing in this shell
 		return c
 	}
 	defer handle.Close()
@@ -96,28 +99,81 @@ func (c *catalog) answers(name string) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(c.config.Models.Routes, func(r config.Route) bool { return r.Model != "" && match.Pattern(r.Match, name) })
 }
 
-// choose returns the model for a client: the wanted one, the configured default, the client's own
-// if perigee has it, or the first that perigee has. It is empty if the models of perigee are
-// unknown.
+// choose returns the model for a client: the wanted one, the configured default, the newest of its
+// maker, the one that usually suits it, or else another one that perigee has. It is empty if the
+// models of perigee are unknown.
 func (c *catalog) choose(client *connect.Client, wanted string) string {
 	if wanted = cmp.Or(wanted, c.config.Models.Default); wanted != "" {
 		return wanted
 	}
-	has := func(wanted string) func(perigee.ModelRow) bool {
-		return func(r perigee.ModelRow) bool { return r.ID == wanted }
-	}
-	gemini := func(r perigee.ModelRow) bool {
-		return strings.HasPrefix(r.ID, "gemini-") && !strings.Contains(r.ID, "embedding")
-	}
-	for _, suits := range []func(perigee.ModelRow) bool{has(client.Model), has("gemini-3-flash"), gemini} {
-		if at := slices.IndexFunc(c.rows, suits); at >= 0 {
-			return c.rows[at].ID
+	for _, pattern := range slices.Concat(client.Makers, []string{client.Model, "gemini-3-flash", "gemini-*", "claude-sonnet-*", "claude-*", "gpt-*"}) {
+		if id := c.newest(pattern); id != "" {
+			return id
 		}
 	}
+	if at := slices.IndexFunc(c.rows, func(r perigee.ModelRow) bool { return r.AliasOf == "" && writesText(r) }); at >= 0 {
+		return c.rows[at].ID
+	}
 	return ""
+}
+
+// newest returns the model of a name or, for a pattern, the one with the highest version, "" if there
+// is none. The name of a maker before the name of the model does not count. Large, small and special
+// variants of a model come after it.
+func (c *catalog) newest(pattern string) (best string) {
+	for _, r := range c.rows {
+		suits := r.AliasOf == "" && writesText(r) && len(version(r.ID)) > 0 && match.Pattern(pattern, path.Base(r.ID))
+		if (suits || r.ID == pattern) && (best == "" || compareModels(r.ID, best) > 0) {
+			best = r.ID
+		}
+	}
+	return best
+}
+
+// words returns the parts of a model name without the name of its maker.
+func words(id string) []string {
+	return strings.FieldsFunc(path.Base(id), func(r rune) bool { return strings.ContainsRune("-_:@.", r) })
+}
+
+// variants are words in names of models that are not the usual choice: they cost more, are less able,
+// or refer to a version that changes.
+var variants = []string{"mini", "nano", "lite", "pro", "luna", "terra", "astra", "chat", "latest", "free", "fast", "thinking", "preview"}
+
+// compareModels compares two models for the same purpose: 1 if a is the better choice, -1 if b is.
+func compareModels(a, b string) int {
+	isVariant := func(id string) int {
+		if slices.ContainsFunc(words(id), func(word string) bool { return slices.Contains(variants, word) }) {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(isVariant(b), isVariant(a)), slices.Compare(version(a), version(b)), cmp.Compare(len(b), len(a)))
+}
+
+// version returns the numbers in the name of a model before its date, if it has one.
+func version(id string) (numbers []int) {
+	for _, word := range words(id) {
+		n, err := strconv.Atoi(word)
+		if err == nil && len(word) >= len("2006") {
+			break
+		}
+		if err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers
+}
+
+// otherPurposes are words in names of models that no agent can use.
+var otherPurposes = []string{"embedding", "embeddings", "embed", "image", "tts", "audio", "realtime", "transcribe", "whisper", "moderation",
+	"dall", "sora", "veo", "imagen", "live", "search", "instruct", "babbage", "davinci", "computer", "ocr", "guard"}
+
+// writesText reports whether an agent can use a model, as far as that is known.
+func writesText(r perigee.ModelRow) bool {
+	return (r.Tools == nil || *r.Tools) && !slices.ContainsFunc(words(r.ID), func(word string) bool { return slices.Contains(otherPurposes, word) })
 }
 
 // apply sets the model of a target, and the properties of it that clients need. It prints

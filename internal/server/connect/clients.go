@@ -57,6 +57,7 @@ func claudeCode() Client {
 	}
 	return Client{
 		Name: "claude-code", Title: "Claude Code", Program: "claude", Install: "npm install -g @anthropic-ai/claude-code", Model: "gemini-3-flash", Cuts: true, Agent: "claude-cli",
+		Makers:    []string{"claude-sonnet-*", "claude-opus-*", "claude-*"},
 		Variables: []string{"ANTHROPIC_API_KEY", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"},
 		Projects:  []string{".claude/settings.local.json", ".claude/settings.json"},
 		Managed: map[string]string{"darwin": "/Library/Application Support/ClaudeCode/managed-settings.json",
@@ -113,6 +114,7 @@ func codex() Client {
 	}
 	return Client{
 		Name: "codex", Title: "Codex", Program: "codex", Install: "npm install -g @openai/codex", Model: "gemini-3-flash", Agent: "codex",
+		Makers:   []string{"gpt-*"},
 		Projects: []string{".codex/config.toml"}, Own: []edit.Path{{"profile"}}, Entries: []edit.Path{{"model_providers", "perigee"}},
 		files: func(m Machine, t Target) []File {
 			dir, root := m.under("CODEX_HOME", ".codex")

@@ -97,6 +97,10 @@ type Client struct {
 	Model   string // the model that it requests unless the user names one
 	Agent   string // the prefix of its User-Agent, in lower case; empty if it has none of its own
 
+	// Makers are patterns for the models that its maker has it request. The first of them that
+	// perigee has comes before Model.
+	Makers []string
+
 	// Advice is the alternative if there is nothing to write. Refused is true if nothing can be
 	// done on this machine.
 	Advice  func(t Target) string
