@@ -253,7 +253,7 @@ func (w *requestWriter) mark(mark *perigee.CacheMark) {
 func (w *requestWriter) result(p *perigee.Part) {
 	r := p.Response
 	w.Members(`{"role":"tool"`).Key("tool_call_id").String(r.ID).Key("content")
-	text := openai.ResultText(r)
+	text := dialect.ResultText(r)
 	if p.Cache == nil {
 		w.Raw(text)
 	} else {

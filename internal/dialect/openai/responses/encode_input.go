@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
 )
@@ -152,7 +153,7 @@ func (w *requestWriter) result(r *perigee.FunctionResponse) {
 		kind = "custom_tool_call_output"
 	}
 	w.Object().Key("type").String(kind).Key("call_id").String(r.ID).Key("output")
-	text := openai.ResultText(r)
+	text := dialect.ResultText(r)
 	if len(r.Media) == 0 {
 		w.Raw(text).EndObject()
 		return
