@@ -61,6 +61,7 @@ var exceptions = []struct{ from, to, reason string }{
 var adapters = map[string][]string{
 	"internal/dialect/anthropic":        {"internal/dialect"},
 	"internal/dialect/gemini":           {"internal/dialect"},
+	"internal/dialect/ollama":           {"internal/dialect"},
 	"internal/dialect/openai":           {"internal/dialect"},
 	"internal/dialect/openai/chat":      {"internal/dialect", "internal/dialect/openai"},
 	"internal/dialect/openai/responses": {"internal/dialect", "internal/dialect/openai"},

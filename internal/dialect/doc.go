@@ -9,6 +9,7 @@
 //	anthropic         the Messages API
 //	gemini            the Gemini API, in both directions: upstreams speak it, too
 //	growth            tests that no form of request costs more than its length
+//	ollama            Ollama's own API, which upstreams speak
 //	openai            what the two OpenAI APIs share; embeddings, images, lists of models
 //	openai/chat       Chat Completions
 //	openai/responses  the Responses API, in both directions

@@ -1,0 +1,63 @@
+package ollama
+
+import (
+	"perigee"
+	"perigee/internal/lib/rawjson"
+)
+
+// EncodeEmbed writes the body of POST /api/embed for inputs with the same dimensions, and returns
+// notes on the members that the method lacks. truncate is false: an input that is too long is an
+// error.
+func EncodeEmbed(e Envelope, inputs []perigee.EmbedInput) ([]byte, []perigee.Note, error) {
+	var w rawjson.Writer
+	var lost perigee.Notes
+	w.Object().Key("model").String(e.Model).Key("input").Array()
+	for i := range inputs {
+		in := &inputs[i]
+		lines := rawjson.NewLineJoiner(0)
+		for _, part := range in.Content.Parts {
+			if part.Kind != perigee.PartText {
+				return nil, nil, perigee.Errorf(perigee.ClassInvalid, "the embedding models of this upstream take text only").
+					WithHint("send text, or choose an embedding model that takes other media")
+			}
+			lines.Add(part.Text.Form())
+		}
+		w.Raw(lines.JSON())
+		if in.TaskType != "" {
+			lost.Dropped("taskType")
+		}
+		if in.Title != "" {
+			lost.Dropped("title")
+		}
+		for _, field := range in.Extra {
+			lost.Unknown("", []byte(field.Name))
+		}
+	}
+	w.EndArray().Members(`"truncate":false`)
+	if dimensions := inputs[0].Dimensions; dimensions > 0 {
+		w.Key("dimensions").Int(dimensions)
+	}
+	if e.KeepAlive != "" {
+		w.Key("keep_alive").String(e.KeepAlive)
+	}
+	return w.EndObject().Buf, lost.List(), nil
+}
+
+// DecodeEmbeddings reads the answer of POST /api/embed: the vectors in the order of their inputs, and
+// the number of tokens; 0 if the server reports none.
+func DecodeEmbeddings(body []byte) (vectors [][]float32, tokens int64, err error) {
+	if err := rawjson.Check(body); err != nil {
+		return nil, 0, err
+	}
+	c := rawjson.NewCursor(body)
+	c.Read(nil, "prompt_eval_count", &tokens, "embeddings", func() {
+		for range c.Array() {
+			var vector []float32
+			for range c.Array() {
+				vector = append(vector, float32(c.Float64()))
+			}
+			vectors = append(vectors, vector)
+		}
+	})
+	return vectors, tokens, c.Err()
+}
