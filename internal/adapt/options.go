@@ -50,7 +50,7 @@ func noteCustom(n *perigee.Notes, d perigee.Dialect, name string) {
 var optionNames = map[perigee.Dialect]map[string]string{
 	perigee.DialectGemini: {"top_p": "topP", "top_k": "topK", "n": "candidateCount", "presence_penalty": "presencePenalty",
 		"frequency_penalty": "frequencyPenalty", "logprobs": "responseLogprobs", "modalities": "responseModalities",
-		"response_format": "responseMimeType"},
+		"response_format": "responseMimeType", "tool_choice": "toolConfig"},
 	perigee.DialectOpenAIChat: {"thinking level": "reasoning_effort", "image detail": "messages[].content[].image_url.detail",
 		"conversation that began with the model": "messages that begin with role assistant"},
 	perigee.DialectOpenAIResponses: {"verbosity": "text.verbosity", "image detail": "input[].content[].detail",
