@@ -89,6 +89,7 @@ var modules = map[string][]string{
 	"go.yaml.in/yaml":                        {"internal/lib/edit", "internal/simulator", "internal/store/config"},
 	"golang.org/x/crypto":                    {"internal/store/vault"},
 	"golang.org/x/net":                       {"internal/intercept/mitm", "internal/store/config"},
+	"golang.org/x/oauth2":                    {"internal/account/adc"},
 	"golang.org/x/sys":                       {"internal"},
 	"google.golang.org/protobuf": {"internal/account/roster", "internal/langserver", "internal/observe/telemetry",
 		"internal/simulator/standin", "internal/upstream"},

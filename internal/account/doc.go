@@ -3,6 +3,7 @@
 // with pool.Pool.Acquire to see how a call gets an account, and with roster.Roster to see where
 // accounts come from.
 //
+//	adc     access tokens of Google's application default credentials
 //	oauth   sign-in, refreshing of tokens, discovery of projects
 //	pool    chooses the account of a call: cooldowns, quota, health, sessions, circuit breaker
 //	roster  the accounts of an upstream: added, changed and removed while calls run; account files

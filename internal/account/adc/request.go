@@ -1,0 +1,287 @@
+package adc
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/google/externalaccount"
+	"golang.org/x/oauth2/jwt"
+
+	"perigee"
+	"perigee/internal/lib/redact"
+	"perigee/internal/lib/wire"
+)
+
+// tokenURL is the token server of files that do not name one.
+const tokenURL = "https://oauth2.googleapis.com/token"
+
+// maxAnswer is how much of an answer of a token server is read.
+const maxAnswer = 1 << 20
+
+// A sender sends requests for tokens.
+type sender struct {
+	transport http.RoundTripper
+	userAgent string
+}
+
+// A recorder sends the requests of one refresh, and keeps the last answer that is an error: the
+// errors of package oauth2 have it only as text.
+type recorder struct {
+	sender
+	status int
+	body   []byte
+}
+
+func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	if r.userAgent != "" {
+		req.Header.Set("User-Agent", r.userAgent)
+	}
+	resp, err := r.transport.RoundTrip(req)
+	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+		_ = resp.Body.Close()
+		r.status, r.body = resp.StatusCode, body
+		resp.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return resp, err
+}
+
+// request requests a token, and returns it with its lifetime.
+func (c *credentials) request(ctx context.Context, send sender) (Token, time.Duration, error) {
+	if c.file == nil {
+		transport, err := wire.NewProxyTransport(perigee.NewSecret(wire.NoProxy)) // it is next to this machine
+		if err != nil {
+			return Token{}, 0, err
+		}
+		defer transport.CloseIdleConnections()
+		send.transport = transport
+	}
+	r := &recorder{sender: send}
+	client := wire.NewClient(r)
+	var access *oauth2.Token
+	var project string
+	var err error
+	if c.file == nil {
+		access, project, err = fromMetadata(ctx, client, c.at.metadata)
+	} else {
+		access, err = c.file.token(context.WithValue(ctx, oauth2.HTTPClient, client))
+		project = cmp.Or(c.file.Project, c.file.Quota)
+	}
+	if err == nil && access.AccessToken == "" {
+		err = errors.New("the token server sent no access token")
+	}
+	if err != nil {
+		return Token{}, 0, c.explain(ctx, r, err)
+	}
+	lifetime := time.Hour
+	if !access.Expiry.IsZero() {
+		lifetime = max(time.Until(access.Expiry), time.Minute) // the clock of this machine may be wrong
+	}
+	return Token{Access: perigee.NewSecret(access.AccessToken), Project: project, Quota: c.quota()}, lifetime, nil
+}
+
+// token requests a token with the client of ctx.
+func (f *file) token(ctx context.Context) (*oauth2.Token, error) {
+	switch f.Type {
+	case typeService:
+		config := jwt.Config{Email: f.ClientEmail, PrivateKey: []byte(f.PrivateKey), PrivateKeyID: f.PrivateKeyID,
+			Scopes: []string{scope}, TokenURL: cmp.Or(f.TokenURI, tokenURL)}
+		return config.TokenSource(ctx).Token()
+	case typeExternal:
+		source, err := externalaccount.NewTokenSource(ctx, externalaccount.Config{
+			Audience: f.Audience, SubjectTokenType: f.SubjectTokenType, TokenURL: f.TokenURL,
+			ServiceAccountImpersonationURL:             f.ImpersonationURL,
+			ServiceAccountImpersonationLifetimeSeconds: f.Impersonation.Seconds,
+			ClientID: f.ClientID, ClientSecret: f.ClientSecret, CredentialSource: f.CredentialSource,
+			Scopes: []string{scope}, WorkforcePoolUserProject: f.WorkforceProject,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return source.Token()
+	case typeImpersonated:
+		access, err := f.Source.token(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return f.impersonate(ctx, access)
+	}
+	endpoint := oauth2.Endpoint{TokenURL: cmp.Or(f.TokenURI, tokenURL), AuthStyle: oauth2.AuthStyleInParams}
+	if f.Type == typeExternalUser {
+		endpoint = oauth2.Endpoint{TokenURL: f.TokenURL, AuthStyle: oauth2.AuthStyleInHeader}
+	}
+	config := oauth2.Config{ClientID: f.ClientID, ClientSecret: f.ClientSecret, Endpoint: endpoint}
+	return config.TokenSource(ctx, &oauth2.Token{RefreshToken: f.RefreshToken}).Token()
+}
+
+// impersonate exchanges a token for one of the service account that the file names.
+func (f *file) impersonate(ctx context.Context, by *oauth2.Token) (*oauth2.Token, error) {
+	seconds := cmp.Or(f.Impersonation.Seconds, 3600)
+	body, err := json.Marshal(map[string]any{"scope": []string{scope}, "lifetime": fmt.Sprintf("%ds", seconds), "delegates": f.Delegates})
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.ImpersonationURL, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	by.SetAuthHeader(req)
+	client, _ := ctx.Value(oauth2.HTTPClient).(*http.Client)
+	var answer struct {
+		AccessToken string    `json:"accessToken"`
+		ExpireTime  time.Time `json:"expireTime"`
+	}
+	err = getJSON(client, req, &answer)
+	return &oauth2.Token{AccessToken: answer.AccessToken, Expiry: answer.ExpireTime}, err
+}
+
+// fromMetadata asks the metadata server for the token of the machine's service account, and for its
+// project.
+func fromMetadata(ctx context.Context, client *http.Client, host string) (*oauth2.Token, string, error) {
+	get := func(path string) (*http.Request, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+"/computeMetadata/v1/"+path, nil)
+		if err == nil {
+			req.Header.Set("Metadata-Flavor", "Google")
+		}
+		return req, err
+	}
+	req, err := get("instance/service-accounts/default/token?scopes=" + url.QueryEscape(scope))
+	if err != nil {
+		return nil, "", err
+	}
+	var answer struct {
+		AccessToken string `json:"access_token"`
+		ExpiresIn   int64  `json:"expires_in"`
+	}
+	if err := getJSON(client, req, &answer); err != nil {
+		return nil, "", err
+	}
+	project := ""
+	if req, err = get("project/project-id"); err != nil {
+		return nil, "", err
+	}
+	if content, err := getAll(client, req); err == nil { // without it, the configuration has to name the project
+		project = strings.TrimSpace(string(content))
+	}
+	return &oauth2.Token{AccessToken: answer.AccessToken, Expiry: time.Now().Add(time.Duration(answer.ExpiresIn) * time.Second)}, project, nil
+}
+
+func getJSON(client *http.Client, req *http.Request, into any) error {
+	content, err := getAll(client, req)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(content, into); err != nil {
+		return errors.New("the token server sent an answer that cannot be read") // the cause may repeat the token
+	}
+	return nil
+}
+
+func getAll(client *http.Client, req *http.Request) ([]byte, error) {
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	content, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("the token server answered with status %d", resp.StatusCode)
+	}
+	return content, err
+}
+
+// explain returns the error of a refresh.
+func (c *credentials) explain(ctx context.Context, r *recorder, err error) error {
+	_, unreachable := errors.AsType[*url.Error](err)
+	switch {
+	case r.status == http.StatusTooManyRequests, r.status >= http.StatusInternalServerError:
+		return c.unavailable(fmt.Sprintf("the token server answered with status %d", r.status), err)
+	case r.status != 0:
+		return c.refused(r)
+	case ctx.Err() != nil:
+		return c.unavailable("the token server did not answer within "+refreshTime.String(), err)
+	case unreachable:
+		return c.unavailable("the token server cannot be reached", err)
+	case c.file == nil:
+		return c.unavailable(err.Error(), err)
+	}
+	return unreadable(c.at.path, c.redactor().Text(err.Error()))
+}
+
+// unavailable returns the error for a server that could not be asked. The credentials may be good.
+func (c *credentials) unavailable(why string, err error) error {
+	e := &perigee.Error{Class: perigee.ClassUnavailable, Message: fmt.Sprintf("no Google access token: %s: %s", why, c.redactor().Text(err.Error())),
+		Hint: "try again", Cause: err, Public: "no Google access token: " + why, PublicHint: "try again"}
+	if c.file == nil {
+		e.Hint = "credentials: metadata works on machines of Google only; elsewhere, run " + logIn
+	}
+	return e
+}
+
+// refused returns the error for credentials that the server has refused.
+func (c *credentials) refused(r *recorder) error {
+	var answer struct {
+		Error       json.RawMessage `json:"error"`
+		Description string          `json:"error_description"`
+	}
+	code, said := "", ""
+	if json.Unmarshal(r.body, &answer) == nil && json.Unmarshal(answer.Error, &code) != nil {
+		var status struct {
+			Message string `json:"message"`
+		}
+		_ = json.Unmarshal(answer.Error, &status)
+		said = status.Message
+	}
+	said = c.redactor().Text(perigee.Clip(cmp.Or(said, answer.Description, code, fmt.Sprintf("status %d", r.status)), 300))
+	what, hint := c.owner(r.status)
+	if strings.Contains(said, "timeframe") {
+		hint = "set the clock of the machine that runs perigee"
+	}
+	return &perigee.Error{Class: perigee.ClassUnauthenticated, Status: http.StatusUnauthorized,
+		Message: fmt.Sprintf("Google refuses %s: %s", what, said), Hint: hint}
+}
+
+// owner describes the credentials that were refused with a status, and what to do about it.
+func (c *credentials) owner(status int) (what, hint string) {
+	if c.file == nil {
+		return "the service account of this machine", "check the service account and the access scopes of the machine"
+	}
+	f := c.file
+	if f.Type == typeImpersonated && status != http.StatusForbidden { // before the exchange
+		f = f.Source
+	}
+	switch f.Type {
+	case typeUser, typeExternalUser:
+		return "the sign-in of gcloud, which may have expired", "run " + logIn + " on the machine that runs perigee"
+	case typeService:
+		return "the key of the service account " + f.ClientEmail, "check that the service account and this key of it exist and are enabled"
+	case typeImpersonated:
+		return "to impersonate the service account", "grant the role Service Account Token Creator on it"
+	}
+	return "the token of the identity provider", "check audience and credential_source in the credentials file"
+}
+
+// redactor removes the secrets of the credentials from texts.
+func (c *credentials) redactor() *redact.Redactor {
+	var secrets []perigee.Secret
+	for f := c.file; f != nil; f = f.Source {
+		for _, value := range []string{f.PrivateKey, f.ClientSecret, f.RefreshToken} {
+			if value != "" {
+				secrets = append(secrets, perigee.NewSecret(value))
+			}
+		}
+	}
+	return redact.New(secrets...)
+}
