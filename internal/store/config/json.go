@@ -106,11 +106,7 @@ func (l *loader) checkRequests(u Upstream, key string) {
 	l.checkDuplicates(key+".models", u.Models)
 	l.checkMembers(u, key)
 	l.checkAddress(u, key)
-	for i, secret := range u.Keys {
-		if owner := ownerOf(secret.Reveal(), u); owner != "" {
-			l.warn(itemKey(key+".keys", i), "upstream %s: a key looks like one of %s", u.Name, owner)
-		}
-	}
+	l.checkOwners(u, key)
 }
 
 // checkMembers checks the names in set, default and drop: only one of them may change a member, or

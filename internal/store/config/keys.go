@@ -7,39 +7,36 @@ import (
 	"strings"
 )
 
-// keyForms are the beginnings of API keys by which a provider can be recognized, the longest ones
-// first, with the kinds of upstreams and the hosts that they are for.
-var keyForms = []struct {
-	prefix, owner, kind string
-	hosts               []string
-}{
-	{"sk-ant-", "Anthropic", "anthropic", nil},
-	{"sk-or-", "OpenRouter", KindOpenAI, []string{"openrouter.ai"}},
-	{"sk-proj-", "OpenAI", KindOpenAI, []string{"api.openai.com"}},
-	{"gsk_", "Groq", KindOpenAI, []string{"api.groq.com"}},
-	{"xai-", "xAI", KindOpenAI, []string{"api.x.ai"}},
-	{"AIza", "Google", KindGemini, nil},
+// keyForms are the beginnings of API keys by which a provider can be recognized, and its host.
+var keyForms = []struct{ prefix, owner, host string }{
+	{"sk-ant-", "Anthropic", "api.anthropic.com"},
+	{"sk-or-", "OpenRouter", "openrouter.ai"},
+	{"sk-proj-", "OpenAI", "api.openai.com"},
+	{"sk-svcacct-", "OpenAI", "api.openai.com"},
+	{"gsk_", "Groq", "api.groq.com"},
+	{"xai-", "xAI", "api.x.ai"},
+	{"fw_", "Fireworks", "api.fireworks.ai"},
+	{"AIza", "Google", "generativelanguage.googleapis.com"},
 }
 
-// publicHosts are the hosts that take only keys of their own. Other hosts may pass keys on.
+// publicHosts are the hosts that take only keys of their own, through all their APIs. Other hosts may
+// pass keys on.
 var publicHosts = []string{"api.openai.com", "openrouter.ai", "api.deepseek.com", "api.groq.com", "api.mistral.ai", "api.x.ai",
 	"api.fireworks.ai", "api.anthropic.com", "generativelanguage.googleapis.com"}
 
-// ownerOf returns the provider that a key seems to belong to, if it is not the upstream's, or "".
-func ownerOf(key string, u Upstream) string {
+// checkOwners warns about API keys that seem to belong to another provider than the upstream's.
+func (l *loader) checkOwners(u Upstream, key string) {
 	address, err := url.Parse(u.URL)
-	if err != nil || u.URL != "" && !slices.Contains(publicHosts, address.Hostname()) {
-		return ""
+	if err != nil || !slices.Contains(publicHosts, address.Hostname()) {
+		return
 	}
-	for _, f := range keyForms {
-		if strings.HasPrefix(key, f.prefix) {
-			if f.kind == u.Kind && (f.hosts == nil || slices.Contains(f.hosts, address.Hostname())) {
-				return ""
+	for i, secret := range u.Keys {
+		for _, f := range keyForms {
+			if strings.HasPrefix(secret.Reveal(), f.prefix) && f.host != address.Hostname() {
+				l.warn(itemKey(key+".keys", i), "upstream %s: a key looks like one of %s, and %s takes only its own", u.Name, f.owner, address.Hostname())
 			}
-			return f.owner
 		}
 	}
-	return ""
 }
 
 // methods are the ends of URLs that name a method of an API. url ends before them.
