@@ -66,7 +66,7 @@ async function ask(words, pace) {
 const sections = [
   ["now", "/", "Now"], ["calls", "/dashboard/calls", "Calls"], ["accounts", "/dashboard/accounts", "Accounts"], ["usage", "/dashboard/usage", "Usage"],
   ["models", "/dashboard/models", "Models"], ["setup", "/dashboard/setup", /set up/i], ["config", "/dashboard/config", "Configuration"],
-  ["system", "/dashboard/system", "System"],
+  ["upstreams", "/dashboard/upstreams", "Upstreams"], ["system", "/dashboard/system", "System"],
 ];
 
 // look checks what every page has: one heading of the first level, a title, a language, and no scroll bar to the side.

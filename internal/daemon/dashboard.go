@@ -20,7 +20,7 @@ func (o *observers) newDashboard(recorded record.Reader, stored keeper) *dashboa
 		Version: o.d.opts.Version, Started: o.d.opts.Now(), Now: o.d.opts.Now, Logger: o.d.opts.Logger, Sessions: o.sessions, Redact: o.redact,
 		Copy:    func(to io.Writer, from io.Reader) error { return o.secrets.Redactor().Copy(to, from) },
 		Control: func() perigee.Control { return o.d.control }, Calls: recorded, Usage: recorded, Live: o.live,
-		Status: o.d.status, Unready: o.unready, Langservers: o.d.gateway.Langservers, Config: o.d.loaded.Load, Store: stored.StoreReport,
+		Status: o.d.status, Unready: o.unready, Upstreams: o.upstreams, Langservers: o.d.gateway.Langservers, Config: o.d.loaded.Load, Store: stored.StoreReport,
 		Windows: o.windows, Audit: o.d.audit, Clients: dashboard.Clients,
 		ClientStates: dashboard.ClientStates(func() string { return o.d.config().DataDir }),
 		Replay:       o.replay, Shrink: o.shrink, Warnings: o.d.warnings.list, CA: o.authority,
@@ -47,6 +47,14 @@ func (o *observers) unready() (lines []string) {
 		lines = append(lines, strings.TrimSuffix(r.Reason+": "+r.Detail, ": "))
 	}
 	return lines
+}
+
+// upstreams lists the upstreams in force.
+func (o *observers) upstreams() (list []dashboard.UpstreamState) {
+	for _, e := range o.d.gateway.Entries() {
+		list = append(list, dashboard.UpstreamState{Name: e.Config.Name, Kind: e.Config.Kind, Unready: e.Unusable()})
+	}
+	return list
 }
 
 // redact replaces all secrets that are known now.

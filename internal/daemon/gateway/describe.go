@@ -88,7 +88,7 @@ func (g *Gateway) Describe(routes []config.Route) []string {
 func (g *Gateway) Unusable() string {
 	var reasons []string
 	for _, e := range g.Entries() {
-		why := e.unusable()
+		why := e.Unusable()
 		if why == "" {
 			return ""
 		}
@@ -125,7 +125,7 @@ func (g *Gateway) ListModels(ctx context.Context, upstream string, fresh bool) (
 	for _, e := range r.entries { // a list may be older than the refusal of the last account
 		name := e.Config.Name
 		known := slices.ContainsFunc(list.Problems, func(p perigee.Problem) bool { return p.Upstream == name })
-		if why := e.unusable(); why != "" && !known && (upstream == "" || upstream == name) {
+		if why := e.Unusable(); why != "" && !known && (upstream == "" || upstream == name) {
 			list.Problems = append(list.Problems, perigee.Problem{Upstream: name, Why: why})
 		}
 	}

@@ -252,9 +252,9 @@ func AccountOptions(u config.Upstream, interception config.Interception, opts Op
 	return options, err
 }
 
-// unusable returns why the upstream cannot answer, as far as that is known without a call; empty if
+// Unusable returns why the upstream cannot answer, as far as that is known without a call; empty if
 // it can.
-func (e *Entry) unusable() string {
+func (e *Entry) Unusable() string {
 	if e.Roster != nil {
 		if why := e.Roster.Unusable(); why != "" {
 			return why

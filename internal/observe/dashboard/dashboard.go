@@ -45,7 +45,8 @@ type Options struct {
 	Usage       perigee.UsageReader
 	Live        *live.Hub
 	Status      func() perigee.DaemonStatus
-	Unready     func() []string // why calls cannot be answered now
+	Unready     func() []string        // why calls cannot be answered now
+	Upstreams   func() []UpstreamState // in force, in the order of the configuration
 	Langservers func() []perigee.LangserverRow
 	Windows     func(ctx context.Context) ([]Window, error) // editor windows with the extension
 	Config      func() *config.Loaded                       // in force
@@ -87,8 +88,10 @@ type AuditLog interface {
 type (
 	Window  = pages.Window
 	Warning = pages.Warning
-	Fact    = pages.Fact
-	Client  = pages.Client
+	// An UpstreamState is an upstream and whether it can answer calls.
+	UpstreamState = pages.UpstreamState
+	Fact          = pages.Fact
+	Client        = pages.Client
 )
 
 // A Dashboard serves the pages.
@@ -131,6 +134,8 @@ func (d *Dashboard) Points() []mount.Point {
 		mount.Methods{"POST": d.act((*visit).changeAccount)}.At("/dashboard/accounts/*", mount.Public),
 		get("/dashboard/usage", (*visit).usage),
 		get("/dashboard/models", (*visit).models),
+		get("/dashboard/upstreams", (*visit).upstreams),
+		get("/dashboard/upstreams/*", (*visit).upstream),
 		get("/dashboard/setup", (*visit).setup),
 		get("/dashboard/config", (*visit).config),
 		get("/dashboard/system", (*visit).system),

@@ -32,6 +32,11 @@ func (hostileRig) Models(context.Context, string, bool) (perigee.ModelList, erro
 		Problems: []perigee.Problem{{Upstream: payload, Why: payload}}}, nil
 }
 
+func (hostileRig) ExplainRoute(context.Context, perigee.RouteQuestion) (perigee.RouteExplanation, error) {
+	return perigee.RouteExplanation{Upstream: payload, Steps: []string{payload}, Candidates: []perigee.RouteCandidate{
+		{Upstream: "first", Reason: payload}, {Upstream: payload, Usable: true}, {Upstream: payload + "2", Usable: true}}}, nil
+}
+
 func (hostileRig) Quota(context.Context, bool) (perigee.QuotaList, error) {
 	return perigee.QuotaList{Rows: []perigee.QuotaRow{{Account: payload, Upstream: payload, Model: payload, Group: payload, Pool: payload,
 		Windows: []perigee.QuotaWindow{{Window: payload}, {Window: payload}}}}, Problems: []perigee.Problem{{Upstream: payload, Why: payload}}}, nil
@@ -77,7 +82,11 @@ func (h hostileRig) set(o *Options) {
 	o.CA = func() []Fact { return []Fact{{Name: payload, Value: payload}} }
 	o.Unready = func() []string { return []string{payload} }
 	o.Status = func() perigee.DaemonStatus {
-		return perigee.DaemonStatus{Version: payload, Listen: payload, Configuration: payload, DataDir: payload, Upstreams: []string{payload}}
+		return perigee.DaemonStatus{Version: payload, Listen: payload, Configuration: payload, DataDir: payload, Upstreams: []string{payload},
+			Keys: []perigee.KeyProblem{{Upstream: payload, Model: payload, Why: payload}}}
+	}
+	o.Upstreams = func() []UpstreamState {
+		return []UpstreamState{{Name: payload, Kind: payload, Unready: payload}, {Name: payload, Kind: payload}}
 	}
 	o.PriceDate = func() string { return payload }
 	o.Clients = func(string, bool) []Client {
@@ -100,7 +109,8 @@ func TestHostileTexts(t *testing.T) {
 	b := rig.signIn(t)
 	id := rig.calls[0].ID
 	for path, shown := range map[string]int{ // at least that often
-		"/": 15, "/dashboard/calls": 7, "/dashboard/calls/" + id: 31, "/dashboard/accounts": 20, "/dashboard/usage": 7, "/dashboard/models": 13, "/dashboard/setup": 15,
+		"/": 15, "/dashboard/calls": 7, "/dashboard/calls/" + id: 31, "/dashboard/accounts": 20, "/dashboard/usage": 7, "/dashboard/models": 17, "/dashboard/setup": 15,
+		"/dashboard/upstreams": 7, "/dashboard/upstreams/" + url.PathEscape(payload): 14, "/dashboard/upstreams/" + url.PathEscape("x"+payload): 1,
 		"/dashboard/system": 24, "/dashboard/config": 7, "/dashboard/calls?model=" + url.QueryEscape(payload): 8,
 		"/dashboard/calls/" + url.PathEscape(payload): 2, "/dashboard/" + url.PathEscape(payload): 2, "/dashboard/calls?since=" + url.QueryEscape(payload): 2,
 		"/dashboard/calls/" + id + "/files/" + url.PathEscape("x"+payload): 2,
@@ -403,6 +413,47 @@ func TestUsageOfTheLastHours(t *testing.T) {
 	for _, want := range []string{"Last 24 hours", "Calls by hour", "Time to first byte", "First byte, median", `class="s-done"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in %s", want, page)
+		}
+	}
+}
+
+// The page of an upstream has its last hour, its errors with the newest call of each class, its keys and its models.
+func TestUpstreamPages(t *testing.T) {
+	rig := newRig(t)
+	b := rig.signIn(t)
+	list := b.get("/dashboard/upstreams")
+	for _, want := range []string{`<a href="/dashboard/upstreams/studio">studio</a><small>gemini</small>`, "gemini-3-pro: its quota is used up, back in 1 min",
+		`<span class="tone bad">no account is signed in</span>`, `<span class="tone ok">ready</span>`} {
+		if !strings.Contains(list, want) {
+			t.Errorf("no %q in %s", want, list)
+		}
+	}
+	page := b.get("/dashboard/upstreams/antigravity")
+	for _, want := range []string{"<h1>antigravity</h1>", "Time to first byte", "Total time", `<td class="c-num bad">33</td>`,
+		"RESOURCE_EXHAUSTED: quota of 5 hours used up", "/dashboard/calls/" + rig.calls[1].ID, "claude-sonnet-4-6"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in %s", want, page)
+		}
+	}
+	if answer := b.do("GET", "/dashboard/upstreams/nosuch", nil); answer.StatusCode != http.StatusNotFound || !strings.Contains(answer.text, "no upstream nosuch") {
+		t.Errorf("%s %s", answer.Status, answer.text)
+	}
+	if page := b.get("/dashboard/upstreams/headless"); !strings.Contains(page, "None in the last hour") || !strings.Contains(page, "no account is signed in") {
+		t.Errorf("got %s", page)
+	}
+}
+
+// The page of models names the upstream that would answer, and why.
+func TestModelsPageNamesTheAnswer(t *testing.T) {
+	page := newRig(t).signIn(t).get("/dashboard/models")
+	for model, want := range map[string]string{
+		"gemini-3-flash":       `<a href="/dashboard/upstreams/studio">studio</a><small>models.routes sends * to studio; headless: no account is signed in; then antigravity</small>`,
+		"gemini-embedding-001": `<span class="none">none</span><small>headless: no account is signed in</small>`,
+		"claude-sonnet-4-6":    `<span class="none">none</span><small>the routing is being replaced</small>`,
+	} {
+		_, row, _ := strings.Cut(page, "<code>"+model+"</code>")
+		if row, _, _ = strings.Cut(row, "</tr>"); !strings.Contains(row, want) {
+			t.Errorf("%s: got %s", model, row)
 		}
 	}
 }

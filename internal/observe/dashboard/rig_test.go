@@ -58,10 +58,16 @@ func newRig(t testing.TB, change ...func(*rig, *Options)) *rig {
 		Control: func() perigee.Control { return perigee.Control{AccountControl: r, RoutingControl: r, QuotaControl: r} }, Calls: r, Usage: r, Audit: r,
 		Status: func() perigee.DaemonStatus {
 			return perigee.DaemonStatus{Version: "1.4.0", Listen: r.server.URL, Configuration: "/home/ada/.config/perigee/config.yaml",
-				DataDir: "/home/ada/.local/share/perigee", Upstreams: []string{"studio (gemini, 2 keys, for *)",
+				DataDir: "/home/ada/.local/share/perigee",
+				Keys:    []perigee.KeyProblem{{Upstream: "studio", Model: "gemini-3-pro", Why: "its quota is used up", Until: rigNow.Add(90 * time.Second)}},
+				Upstreams: []string{"studio (gemini, 2 keys, for *)",
 					"antigravity (4 accounts, for claude-*)", "headless (langserver, 1 account)"}}
 		},
 		Unready: func() []string { return nil },
+		Upstreams: func() []UpstreamState {
+			return []UpstreamState{{Name: "studio", Kind: "gemini"}, {Name: "antigravity", Kind: "antigravity"},
+				{Name: "headless", Kind: "langserver", Unready: "no account is signed in"}}
+		},
 		Langservers: func() []perigee.LangserverRow {
 			return []perigee.LangserverRow{{Upstream: "headless", State: "ready", PID: 4711, Version: "1.21.6", Profile: "classic",
 				Account: "ada@example.com", Restarts: 1, Since: rigNow.Add(-time.Hour), LastExit: "signal: killed", Memory: 312 << 20}}
@@ -301,8 +307,17 @@ func (r *rig) change(name perigee.AccountName, f func(*perigee.AccountRow)) (per
 	return perigee.AccountRow{}, perigee.Errorf(perigee.ClassNotFound, "no account %s", name.Email)
 }
 
-func (r *rig) ExplainRoute(context.Context, perigee.RouteQuestion) (perigee.RouteExplanation, error) {
-	return perigee.RouteExplanation{}, nil
+func (r *rig) ExplainRoute(_ context.Context, q perigee.RouteQuestion) (perigee.RouteExplanation, error) {
+	e := perigee.RouteExplanation{Model: q.Model, Upstream: "studio", Steps: []string{"models.routes sends * to studio"},
+		Candidates: []perigee.RouteCandidate{{Upstream: "headless", Reason: "no account is signed in"}, {Upstream: "studio", Usable: true},
+			{Upstream: "antigravity", Usable: true}}}
+	switch q.Model {
+	case "gemini-embedding-001":
+		e.Upstream, e.Candidates, e.Steps = "", e.Candidates[:1], nil
+	case "claude-sonnet-4-6":
+		return e, perigee.Errorf(perigee.ClassInternal, "the routing is being replaced")
+	}
+	return e, nil
 }
 
 func (r *rig) ExplainAccounts(context.Context, string) ([]perigee.ChoiceRow, error) { return nil, nil }

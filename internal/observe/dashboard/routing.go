@@ -2,8 +2,11 @@ package dashboard
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
+	"perigee"
 	"perigee/internal/observe/dashboard/pages"
 )
 
@@ -13,22 +16,64 @@ const modelsTime = 5 * time.Second
 // models lists models, aliases and routes.
 func (v *visit) models() error {
 	var page pages.Models
-	ctx, cancel := context.WithTimeout(v.ctx, modelsTime)
-	defer cancel()
-	list, err := v.opts.Control().Models(ctx, "", false)
-	if err != nil {
-		page.Problems = append(page.Problems, v.opts.Redact(err.Error()))
-	}
-	page.Models = list.Rows
-	for _, p := range list.Problems {
-		page.Problems = append(page.Problems, v.opts.Redact(p.Upstream+": "+p.Why))
-	}
+	page.Models, page.Problems = v.listModels("")
 	cfg := v.opts.Config().Config
 	page.Routing = cfg.Models
 	for _, u := range cfg.Upstreams {
 		page.Order = append(page.Order, u.Name)
 	}
 	return v.render(200, "Models", "models", page)
+}
+
+// listModels lists the models of an upstream, or of all, with the upstream that would answer. problems
+// are why models are missing.
+func (v *visit) listModels(upstream string) (models []pages.ModelAnswer, problems []string) {
+	ctx, cancel := context.WithTimeout(v.ctx, modelsTime)
+	defer cancel()
+	control := v.opts.Control()
+	list, err := control.Models(ctx, upstream, false)
+	if err != nil {
+		problems = append(problems, v.opts.Redact(err.Error()))
+	}
+	for _, p := range list.Problems {
+		problems = append(problems, v.opts.Redact(p.Upstream+": "+p.Why))
+	}
+	for _, row := range list.Rows {
+		answer := pages.ModelAnswer{ModelRow: row}
+		if e, err := control.ExplainRoute(ctx, perigee.RouteQuestion{Model: row.ID}); err != nil {
+			answer.Why = v.opts.Redact(perigee.AsError(err).Message)
+		} else {
+			answer.Answers, answer.Why = e.Upstream, v.opts.Redact(whyAnswers(&e))
+		}
+		models = append(models, answer)
+	}
+	return models, problems
+}
+
+// whyAnswers summarizes an explanation: how the name led to the upstreams, why those before the one
+// that would answer do not, and which ones follow.
+func whyAnswers(e *perigee.RouteExplanation) string {
+	// The steps about routes with conditions come first; the page lists these routes.
+	reasons := slices.Clone(e.Steps[min(len(e.Conditions), len(e.Steps)):])
+	if len(e.Conditions) > 0 {
+		reasons = append(reasons, "routes with conditions can lead elsewhere")
+	}
+	var next []string
+	found := e.Upstream == ""
+	for _, c := range e.Candidates {
+		switch {
+		case c.Upstream == e.Upstream:
+			found = true
+		case !found, e.Upstream == "":
+			reasons = append(reasons, c.Upstream+": "+c.Reason)
+		case c.Usable:
+			next = append(next, c.Upstream)
+		}
+	}
+	if len(next) > 0 {
+		reasons = append(reasons, "then "+strings.Join(next, ", "))
+	}
+	return strings.Join(reasons, "; ")
 }
 
 // setup shows how clients are set up.

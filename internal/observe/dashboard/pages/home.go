@@ -100,7 +100,7 @@ func (p Home) upstream(text string) html.HTML {
 	if state != "" {
 		tone = langserverTone(state)
 	}
-	return stateItem(tone, name, state, html.F(`<small>{}</small>`, what))
+	return stateItem(tone, html.F(`<a href="/dashboard/upstreams/{}">{}</a>`, name, name), state, html.F(`<small>{}</small>`, what))
 }
 
 // accounts lists the accounts that cannot be used, or not for all models, or states that there are
@@ -115,14 +115,14 @@ func (p Home) accounts(t Times) html.HTML {
 		switch tone, _ := accountState(&a); {
 		case !a.Enabled: // by the owner
 		case tone == "bad":
-			bad = append(bad, stateItem(tone, a.Email, words(a.State), small(a.Reason)), newline)
+			bad = append(bad, stateItem(tone, html.F(`{}`, a.Email), words(a.State), small(a.Reason)), newline)
 		case tone == "warn":
 			c := slices.MaxFunc(a.Cooldowns, func(a, b perigee.Cooldown) int {
 				return a.Until.Compare(b.Until)
 			})
 			details := html.F(`<small>back in {}</small><small>{}: {}</small>`,
 				t.until(c.Until), cmp.Or(c.Family, "all models"), c.Reason)
-			cooling = append(cooling, stateItem(tone, a.Email, "cooling down", details), newline)
+			cooling = append(cooling, stateItem(tone, html.F(`{}`, a.Email), "cooling down", details), newline)
 		}
 	}
 	ready := html.HTML{}

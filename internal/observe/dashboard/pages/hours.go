@@ -20,7 +20,7 @@ type Recent struct {
 	Tokens, Calls, FirstByte Chart
 	Upstreams                []Latency
 	Sessions                 []perigee.UsageRow // with the client in Each, those with the most tokens first
-	Cut                      bool // there were more calls than were looked at
+	Cut                      bool               // there were more calls than were looked at
 }
 
 // A Latency summarizes the answers of an upstream.

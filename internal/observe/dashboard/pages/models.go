@@ -13,10 +13,17 @@ import (
 
 // Models is the page of the models and their routing.
 type Models struct {
-	Models   []perigee.ModelRow
+	Models   []ModelAnswer
 	Problems []string
 	Routing  config.Models
 	Order    []string // of the upstreams, where no route matches
+}
+
+// A ModelAnswer is a model, and which upstream would answer a call for it now.
+type ModelAnswer struct {
+	perigee.ModelRow
+	Answers string // the upstream; empty if none would
+	Why     string
 }
 
 // A Fact is a name and a value, for lists of them.
@@ -35,20 +42,21 @@ func (p Models) HTML(Times) html.HTML {
 {}
 {}
 </aside></div>
-`, len(p.Models), p.table(), p.routes(), p.aliases(), p.defaults()))
+`, len(p.Models), modelTable(p.Models), p.routes(), p.aliases(), p.defaults()))
 }
 
-func (p Models) table() html.HTML {
-	if len(p.Models) == 0 {
+func modelTable(models []ModelAnswer) html.HTML {
+	if len(models) == 0 {
 		return html.F(`<div class="empty slim"><p>No upstream has said what it has.</p></div>`)
 	}
 	return html.F(`<div class="surface scroll"><table class="plain" id="models"><caption class="hidden">Models</caption><thead><tr><th scope="col">Model</th>`+
-		`<th scope="col">Upstream</th><th scope="col" class="c-num">Context</th><th scope="col" class="c-num">Output</th><th scope="col">Thinking</th></tr></thead>
+		`<th scope="col">Upstream</th><th scope="col" class="c-num">Context</th><th scope="col" class="c-num">Output</th><th scope="col">Thinking</th>`+
+		`<th scope="col">Answers now</th></tr></thead>
 <tbody>{}</tbody></table></div>
-`, html.Each(p.Models, modelRow))
+`, html.Each(models, modelRow))
 }
 
-func modelRow(m perigee.ModelRow) html.HTML {
+func modelRow(m ModelAnswer) html.HTML {
 	limit := func(tokens int64) string {
 		if tokens == 0 {
 			return "–"
@@ -61,8 +69,9 @@ func modelRow(m perigee.ModelRow) html.HTML {
 	}
 	return html.Join(
 		html.F(`<tr><th scope="row"><code>{}</code>{}{}</th><td>{}</td>`, m.ID, html.If(m.Default, ` <span class="pill accent">default</span>`),
-			html.With(m.AliasOf, `<small>alias of {}</small>`), m.Upstream),
-		html.F(`<td class="c-num">{}</td><td class="c-num">{}</td><td>{}</td></tr>`, limit(m.Context), limit(m.Output), thinking))
+			html.With(m.AliasOf, `<small>alias of {}</small>`), upstreamLink(m.Upstream)),
+		html.F(`<td class="c-num">{}</td><td class="c-num">{}</td><td>{}</td><td>{}{}</td></tr>`, limit(m.Context), limit(m.Output), thinking,
+			upstreamLink(m.Answers), small(m.Why)))
 }
 
 func (p Models) routes() html.HTML {

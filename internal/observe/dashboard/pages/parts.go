@@ -44,7 +44,7 @@ func or(text, none string) html.HTML {
 
 // stateItem is an item of a list of things with their states. Without a state there is only its
 // colour.
-func stateItem(tone, name, state string, details html.HTML) html.HTML {
+func stateItem(tone string, name html.HTML, state string, details html.HTML) html.HTML {
 	return html.F(`<li><span class="dot {}" aria-hidden="true"></span>`+
 		`<div><strong>{}</strong>{}{}</div></li>`,
 		tone, name, html.If(state != "", ` <span class="tone {}">{}</span>`, tone, state), details)

@@ -118,7 +118,7 @@ func langserver(r perigee.LangserverRow) html.HTML {
 	details := html.Join(
 		html.With(r.Profile, `{} `), html.F(`{}`, r.Version), html.If(r.PID != 0, `, pid {}`, r.PID), html.If(r.Memory != 0, `, {}`, Size(r.Memory)),
 		html.If(r.Restarts != 0, `, {} restarts`, r.Restarts), html.With(r.Account, `, {}`))
-	return stateItem(langserverTone(r.State), r.Upstream, r.State,
+	return stateItem(langserverTone(r.State), html.F(`{}`, r.Upstream), r.State,
 		html.F(`<small>{}</small>{}`, details, small(r.LastExit)))
 }
 
@@ -137,7 +137,7 @@ func (w Window) item() html.HTML {
 		tone = "ok"
 	}
 	folder := func(path string) html.HTML { return html.F(`<small><code>{}</code></small>`, path) }
-	return stateItem(tone, w.Name, w.State,
+	return stateItem(tone, html.F(`{}`, w.Name), w.State,
 		html.F(`<small>{}</small>{}`, w.Version, html.Each(w.Workspace, folder)))
 }
 

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -59,7 +58,7 @@ func (p Usage) recent() html.HTML {
 	}
 	row := func(l Latency) html.HTML {
 		return html.Join(html.F(`<tr><th scope="row">{}</th><td class="c-num">{}</td><td class="{}">{}</td>`,
-			cmp.Or(l.Upstream, "none"), Exact(l.Calls),
+			upstreamLink(l.Upstream), Exact(l.Calls),
 			errorsClass(l.Errors), Percent(float64(l.Errors)/float64(l.Calls))),
 			html.F(`<td class="c-num">{}</td><td class="c-num">{}</td></tr>`,
 				Duration(l.P50), Duration(l.P95)))
@@ -74,6 +73,14 @@ func (p Usage) recent() html.HTML {
 		plot(html.F(`Calls by hour`), html.F(`<ul class="legend"><li><i class="s-done"></i>Done</li><li><i class="s-failed"></i>Errors</li></ul>`), r.Calls),
 		plot(html.F(`Time to first byte`), html.F(`<ul class="legend"><li><i class="s-p50"></i>Median</li><li><i class="s-p95"></i>95 %</li></ul>`), r.FirstByte),
 		html.Each(r.Upstreams, row), html.If(r.Cut, `<p class="after muted">Only the newest calls: there were more.</p>`))
+}
+
+// upstreamLink is the name of an upstream, which leads to its page.
+func upstreamLink(name string) html.HTML {
+	if name == "" {
+		return or("", "none")
+	}
+	return html.F(`<a href="/dashboard/upstreams/{}">{}</a>`, name, name)
 }
 
 // sessions lists the sessions of the last 24 hours.
@@ -161,7 +168,9 @@ func (g UsageGroup) section() html.HTML {
 	for _, r := range g.Rows {
 		largest = max(largest, r.InputTokens+r.OutputTokens)
 	}
-	row := func(r perigee.UsageRow) html.HTML { return usageRow(r, html.F(`{}`, or(r.Group, "none")), float64(largest)) }
+	row := func(r perigee.UsageRow) html.HTML {
+		return usageRow(r, html.F(`{}`, or(r.Group, "none")), float64(largest))
+	}
 	return html.Join(
 		html.F(`<section aria-labelledby="{}-title" id="usage-{}"><h2 id="{}-title">{}</h2>
 `, g.ID, g.ID, g.ID, title),
