@@ -76,8 +76,11 @@ func (a *account) hasProject(project string) bool {
 	return a.onboarded && project == a.Project || slices.Contains(a.OwnProjects, project)
 }
 
+// accessToken is a token of an account, or of a service account, with its scopes.
 type accessToken struct {
 	account *account
+	service string // the email of a service account, if account is nil
+	scope   string
 	expires time.Time
 }
 
@@ -172,13 +175,18 @@ func (d *directory) opaque(kind string) string {
 }
 
 func (d *directory) issueAccess(a *account, now time.Time) string {
+	return d.keepAccess(accessToken{account: a, expires: now.Add(tokenLifetime)}, now)
+}
+
+// keepAccess names a new token. Tokens are forgotten an hour after they have expired.
+func (d *directory) keepAccess(given accessToken, now time.Time) string {
 	for token, old := range d.access {
 		if now.Sub(old.expires) > time.Hour {
 			delete(d.access, token)
 		}
 	}
 	token := d.opaque("access")
-	d.access[token] = &accessToken{account: a, expires: now.Add(tokenLifetime)}
+	d.access[token] = &given
 	return token
 }
 
@@ -203,7 +211,7 @@ func (d *directory) owner(token string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if found := d.access[token]; found != nil {
-		return found.account.Email
+		return found.owner()
 	}
 	if found := d.refresh[token]; found != nil {
 		return found.account.Email

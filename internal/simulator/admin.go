@@ -79,6 +79,9 @@ func adminRoutes() []adminRoute {
 		{"POST", "/simulator/faults", `add one fault, or several as {"faults": […]}`, (*Server).adminAddFaults},
 		{"DELETE", "/simulator/faults", "remove all faults", (*Server).adminClearFaults},
 		{"GET", "/simulator/calls", "recent calls, and the rule or fault that rejected each", (*Server).adminCalls},
+		{"GET", credentialsPath, "a credentials file for Vertex AI; ?type= is service_account (default), authorized_user, impersonated_service_account or external_account", (*Server).adminCredentials},
+		{"GET", subjectPath, "the token that a file of the type external_account exchanges; ?file=PATH of the line above has it read from a file", (*Server).adminSubjectToken},
+		{"DELETE", "/simulator/tokens", "let all access tokens expire", (*Server).adminRevoke},
 		{"POST", "/simulator/clock", `move the clock: {"advance": "1h"}`, (*Server).adminClock},
 		{"POST", "/simulator/reset", "reset tokens, quota, caches, calls and clock; restore the faults of the script", (*Server).adminReset},
 	}

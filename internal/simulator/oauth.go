@@ -78,6 +78,7 @@ func (x *exchange) token() {
 		return
 	}
 	switch {
+	case form.Get("grant_type") == jwtGrant: // the assertion identifies the client
 	case form.Get("client_id") == "":
 		x.writeTokenError(http.StatusBadRequest, "invalid_request", "Could not determine client ID from request.")
 		return
@@ -114,6 +115,8 @@ func (x *exchange) redeem(form url.Values) (*tokenAnswer, *tokenRefusal) {
 		return x.redeemCode(form)
 	case "refresh_token":
 		return x.refresh(form)
+	case jwtGrant:
+		return x.redeemAssertion(form)
 	default:
 		return nil, badToken("unsupported_grant_type", "Invalid grant_type: "+grant)
 	}

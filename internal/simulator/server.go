@@ -84,6 +84,8 @@ type Server struct {
 	openAI    *openAIWire
 	messages  *messagesWire
 	ollama    *ollamaWire
+
+	serviceKeys serviceKeys
 }
 
 // New makes a simulator. It does not listen anywhere: serve it with net/http, or use Transport.
@@ -359,6 +361,14 @@ func (x *exchange) route() {
 		x.routeOfficial(strings.TrimPrefix(rest, "/"))
 		return
 	}
+	if email, ok := strings.CutPrefix(path, "/v1/projects/-/serviceAccounts/"); ok {
+		x.only(http.MethodPost, func() { x.impersonate(strings.TrimSuffix(email, ":generateAccessToken")) })
+		return
+	}
+	if rest, ok := strings.CutPrefix(path, metadataRoot); ok {
+		x.only(http.MethodGet, func() { x.metadata(rest) })
+		return
+	}
 	switch path {
 	case "/":
 		if x.r.Method == http.MethodHead { // how clients of Ollama find out that it runs
@@ -370,6 +380,8 @@ func (x *exchange) route() {
 		})
 	case "/token":
 		x.only(http.MethodPost, x.token)
+	case "/v1/token":
+		x.only(http.MethodPost, x.exchangeToken)
 	case "/o/oauth2/v2/auth":
 		x.only(http.MethodGet, x.authorize)
 	case "/oauth2/v1/userinfo", "/oauth2/v2/userinfo", "/oauth2/v3/userinfo":

@@ -3,6 +3,7 @@ package simulator
 import (
 	"cmp"
 	"net/http"
+	"strings"
 	"time"
 
 	"perigee/internal/simulator/completion"
@@ -28,6 +29,9 @@ type wire interface {
 
 // wireOf returns the wire that serves a request, or nil for the APIs of Google.
 func (s *Server) wireOf(r *http.Request) wire {
+	if r.URL.Path == "/v1/token" || strings.HasPrefix(r.URL.Path, "/v1/projects/") {
+		return nil
+	}
 	for _, mounted := range s.wires {
 		if mounted.matches(r) {
 			return mounted.wire
