@@ -43,23 +43,14 @@ func replayCall(ctx context.Context, env *cli.Env, args []string) error {
 	progress := env.Progress(ctx)
 	defer progress.Close()
 	progress.Step("sending the call again")
-	path := replay.Path + url.PathEscape(id)
-	if query := replay.QueryOf(change); len(query) > 0 {
-		path += "?" + query.Encode()
-	}
-	resp, err := client.Open(ctx, http.MethodPost, path)
+	r, resp, err := sendAgain(ctx, client, id, change)
 	if err != nil {
-		return err
+		return refused(err, id)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	of := resp.Header.Get(replay.OfHeader)
-	if of == "" {
-		return refused(remote.Refusal(resp), id)
-	}
 	if warning := resp.Header.Get(replay.WarningHeader); warning != "" {
 		env.Remark("%s", warning)
 	}
-	r := replayResult{client: client, of: of, id: resp.Header.Get("X-Perigee-Call"), status: resp.StatusCode}
 	if *diff || env.JSON {
 		if r.body, err = io.ReadAll(resp.Body); err != nil {
 			return fmt.Errorf("the answer broke off: %w", err)
@@ -79,6 +70,24 @@ func replayCall(ctx context.Context, env *cli.Env, args []string) error {
 		fmt.Fprintln(env.Stdout)
 	}
 	return r.result(ctx, env)
+}
+
+// sendAgain sends a call again. The caller closes the body of the answer.
+func sendAgain(ctx context.Context, client *remote.Client, id string, change replay.Change) (*replayResult, *http.Response, error) {
+	path := replay.Path + url.PathEscape(id)
+	if query := replay.QueryOf(change); len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	resp, err := client.Open(ctx, http.MethodPost, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	of := resp.Header.Get(replay.OfHeader)
+	if of == "" {
+		defer func() { _ = resp.Body.Close() }()
+		return nil, nil, remote.Refusal(resp)
+	}
+	return &replayResult{client: client, of: of, id: resp.Header.Get("X-Perigee-Call"), status: resp.StatusCode}, resp, nil
 }
 
 // A lastByte is a writer that records the last byte.
@@ -102,14 +111,14 @@ type replayResult struct {
 	body   []byte
 }
 
-// record returns the record of a call.
-func (r *replayResult) record(ctx context.Context, id string) (perigee.Trace, error) {
-	return remote.Ask[perigee.Trace](ctx, r.client, http.MethodGet, "/v1/traces/"+url.PathEscape(id), nil)
+// callRecord returns the record of a call.
+func callRecord(ctx context.Context, client *remote.Client, id string) (perigee.Trace, error) {
+	return remote.Ask[perigee.Trace](ctx, client, http.MethodGet, "/v1/traces/"+url.PathEscape(id), nil)
 }
 
 // result prints how the new call ended. It returns an error if the call failed.
 func (r *replayResult) result(ctx context.Context, env *cli.Env) error {
-	t, err := r.record(ctx, r.id)
+	t, err := callRecord(ctx, r.client, r.id)
 	if err != nil {
 		return err
 	}
@@ -131,7 +140,7 @@ func (r *replayResult) failed(t *perigee.Trace) error {
 
 // print prints the new call as JSON.
 func (r *replayResult) print(ctx context.Context, env *cli.Env) error {
-	t, err := r.record(ctx, r.id)
+	t, err := callRecord(ctx, r.client, r.id)
 	if err != nil {
 		return err
 	}
@@ -144,14 +153,14 @@ func (r *replayResult) print(ctx context.Context, env *cli.Env) error {
 
 // diff prints the differences between the new answer and the first one.
 func (r *replayResult) diff(ctx context.Context, env *cli.Env, cfg *config.Config) error {
-	before, err := r.record(ctx, r.of)
+	before, err := callRecord(ctx, r.client, r.of)
 	if err != nil {
 		return err
 	}
 	if before.Outcome == perigee.OutcomeOpen {
 		return fmt.Errorf("call %s has not ended, so there is no answer to compare with", r.of)
 	}
-	now, err := r.record(ctx, r.id)
+	now, err := callRecord(ctx, r.client, r.id)
 	if err != nil {
 		return err
 	}
