@@ -27,14 +27,14 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 		return err
 	}
 	run := map[string]func(context.Context, *cli.Env, []string) error{
-		"list": listTraces, "show": showTrace, "tail": tailCalls, "replay": replayCall, "shrink": shrinkCall,
+		"list": listTraces, "show": showTrace, "tail": tailCalls, "replay": replayCall, "compare": compareCalls, "shrink": shrinkCall,
 		"bundle": bundleCall,
 	}[word]
 	return run(ctx, env, args[1:])
 }
 
 // Subcommands are the subcommands of perigee trace.
-var Subcommands = []string{"list", "show ID", "tail", "replay ID", "shrink ID", "bundle ID"}
+var Subcommands = []string{"list", "show ID", "tail", "replay ID", "compare", "shrink ID", "bundle ID"}
 
 func listTraces(ctx context.Context, env *cli.Env, args []string) error {
 	var q perigee.CallQuery
