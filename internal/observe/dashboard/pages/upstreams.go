@@ -184,8 +184,8 @@ func (t Times) key(k perigee.KeyProblem) html.HTML {
 func (u Upstream) HTML(t Times) html.HTML {
 	r, a := &u.Hour.Usage, &u.Hour
 	quantile := func(name string, q Quantiles) html.HTML {
-		return html.F(`<div><dt>{}</dt><dd>{}<small>95 % within {}</small></dd></div>
-`, name, Duration(q.P50), Duration(q.P95))
+		return html.F(`<div><dt>{}</dt><dd>{}{}</dd></div>
+`, name, Duration(q.P50), html.If(q.P95 > 0, `<small>95 % within {}</small>`, Duration(q.P95)))
 	}
 	plot := func(title string, c Chart) html.HTML {
 		return html.F(`<div><div class="section-head"><h3>{}</h3><ul class="legend"><li><i class="s-p50"></i>Median</li><li><i class="s-p95"></i>95 %</li></ul></div>`+
