@@ -1,8 +1,8 @@
 // Package simulator is a strict, deterministic stand-in for the providers: Google's sign-in, its
-// private gateway (v1internal) and its official API (v1beta), the Messages API of Anthropic, the API
-// of Ollama, and the APIs of OpenAI in the way of one of several servers ([Profiles]), in one
-// http.Handler. It refuses what the provider refuses, in the same order and with the same words; it
-// counts quota and lets tokens expire; and it fails on demand.
+// private gateway (v1internal), its official API (v1beta) and Vertex AI, the Messages API of
+// Anthropic, the API of Ollama, and the APIs of OpenAI in the way of one of several servers
+// ([Profiles]), in one http.Handler. It refuses what the provider refuses, in the same order and
+// with the same words; it counts quota and lets tokens expire; and it fails on demand.
 //
 // It is not a model. Answers follow from the request alone: from directives in the last user text
 // such as [[text: hello]] or [[call: read_file {"path":"a"}]] (see [Usage]), or from a few fixed

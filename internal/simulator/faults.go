@@ -298,12 +298,16 @@ func (x *exchange) faultError(fault *Fault) *statusError {
 	delay := time.Duration(fault.Delay)
 	rule := "fault." + fault.Do
 	var e *statusError
-	switch fault.Do + x.surface() {
-	case "rate_limit on v1beta":
+	if x.wire == nil && isVertex(x.r.URL.Path) {
+		e = vertexError(fault.Do, model)
+	}
+	switch kind := fault.Do + x.surface(); {
+	case e != nil:
+	case kind == "rate_limit on v1beta":
 		e = officialExhausted(model, "PerMinute", cmp.Or(delay, 479417207*time.Nanosecond))
-	case "quota_exhausted on v1beta":
+	case kind == "quota_exhausted on v1beta":
 		e = officialExhausted(model, "PerDay", quotaRest(delay))
-	case "capacity on v1beta":
+	case kind == "capacity on v1beta":
 		e = refuse(http.StatusServiceUnavailable, "UNAVAILABLE", rule, "The model is overloaded. Please try again later.")
 	default:
 		e = x.privateError(fault.Do, model, now, delay, rule)

@@ -92,6 +92,7 @@ type counter struct {
 	prompt, cached              int
 	text, thought, images       int // bytes, bytes, images
 	thoughtsCountedAsCandidates bool
+	traffic                     string
 }
 
 func (c *counter) add(f frame) {
@@ -99,7 +100,7 @@ func (c *counter) add(f frame) {
 }
 
 func (c *counter) usage() *usage {
-	u := &usage{Prompt: c.prompt, Cached: c.cached, Candidates: tokens(c.text) + c.images*imageTokens, Thoughts: tokens(c.thought)}
+	u := &usage{Prompt: c.prompt, Cached: c.cached, Candidates: tokens(c.text) + c.images*imageTokens, Thoughts: tokens(c.thought), Traffic: c.traffic}
 	u.Total = u.Prompt + u.Candidates + u.Thoughts
 	if c.thoughtsCountedAsCandidates {
 		u.Candidates += u.Thoughts
@@ -144,7 +145,7 @@ func (q question) usageOf(mode usageMode, count counter, first, last bool) *usag
 	case mode == usageEvery, mode == usageLast && last, mode == usageByFamily && (last || !q.claude()):
 		return count.usage()
 	case mode == usageByFamily && first:
-		return &usage{Prompt: count.prompt, Cached: count.cached, Total: count.prompt}
+		return &usage{Prompt: count.prompt, Cached: count.cached, Total: count.prompt, Traffic: count.traffic}
 	}
 	return nil
 }
@@ -173,7 +174,7 @@ func (q question) wire(f frame) wireCandidate {
 	if len(f.parts) == 0 && brokenOff(f.finish) {
 		c.Content.Role = ""
 	}
-	if q.surface == rules.V1Beta {
+	if q.surface == rules.V1Beta || q.surface == rules.Vertex && f.candidate > 0 {
 		c.Index = new(f.candidate)
 	}
 	return c

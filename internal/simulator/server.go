@@ -321,6 +321,13 @@ func (x *exchange) peek() {
 		form, _ := url.ParseQuery(string(x.body)) // which has the pairs that are valid
 		x.call.Account = x.people.owner(form.Get("refresh_token"))
 	}
+	if p, ok := readVertexPath(path); ok {
+		x.call.Model, x.call.secret = p.model, x.sentKey()
+		if key := x.people.keyOf(x.call.secret); key != nil {
+			x.call.Account = key.Name
+		}
+		return
+	}
 	if rest, ok := strings.CutPrefix(path, "/v1beta/models"); ok {
 		x.call.Model, _, _ = strings.Cut(strings.TrimPrefix(rest, "/"), ":")
 		x.call.secret = x.sentKey()
@@ -363,6 +370,10 @@ func (x *exchange) route() {
 	}
 	if email, ok := strings.CutPrefix(path, "/v1/projects/-/serviceAccounts/"); ok {
 		x.only(http.MethodPost, func() { x.impersonate(strings.TrimSuffix(email, ":generateAccessToken")) })
+		return
+	}
+	if isVertex(path) {
+		x.vertex()
 		return
 	}
 	if rest, ok := strings.CutPrefix(path, metadataRoot); ok {

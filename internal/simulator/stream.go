@@ -68,6 +68,9 @@ func (x *exchange) strikeSmall(from stage) bool {
 // answer composes the reply and sends it, whole or as a stream.
 func (x *exchange) answer(surface rules.Surface, model rules.Model, parsed *rules.Parsed, stream, outdated bool) {
 	q := x.server.ask(surface, model, parsed, x.body)
+	if surface == rules.Vertex {
+		q.signer = x.server.vertexSigner()
+	}
 	q.search = x.search
 	r := q.compose()
 	faults := x.replyFaults()
@@ -83,8 +86,13 @@ func (x *exchange) answer(surface rules.Surface, model rules.Model, parsed *rule
 		thoughtsCountedAsCandidates: x.server.switches.UsageCandidatesIncludeThoughts}
 	head := response{ModelVersion: model.ID, ResponseID: q.responseID()}
 	pack := func(r response) []byte { return encode(r) }
-	if surface == rules.V1Internal {
+	if surface == rules.Vertex {
+		count.traffic = "ON_DEMAND"
+	}
+	if surface != rules.V1Beta {
 		head.CreateTime = x.server.now().UTC().Format("2006-01-02T15:04:05.000000Z")
+	}
+	if surface == rules.V1Internal {
 		trace := q.traceID()
 		x.w.Header().Set("X-Cloudaicompanion-Trace-Id", trace)
 		pack = func(r response) []byte { return encode(wrapped{r, trace}) }

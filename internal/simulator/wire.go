@@ -67,11 +67,12 @@ type feedback struct {
 }
 
 type usage struct {
-	Prompt     int `json:"promptTokenCount,omitempty"`
-	Candidates int `json:"candidatesTokenCount,omitempty"`
-	Total      int `json:"totalTokenCount,omitempty"`
-	Cached     int `json:"cachedContentTokenCount,omitempty"`
-	Thoughts   int `json:"thoughtsTokenCount,omitempty"`
+	Prompt     int    `json:"promptTokenCount,omitempty"`
+	Candidates int    `json:"candidatesTokenCount,omitempty"`
+	Total      int    `json:"totalTokenCount,omitempty"`
+	Cached     int    `json:"cachedContentTokenCount,omitempty"`
+	Thoughts   int    `json:"thoughtsTokenCount,omitempty"`
+	Traffic    string `json:"trafficType,omitempty"`
 }
 
 type grounding struct {

@@ -3,7 +3,6 @@ package simulator
 import (
 	"cmp"
 	"net/http"
-	"strings"
 	"time"
 
 	"perigee/internal/simulator/completion"
@@ -29,7 +28,7 @@ type wire interface {
 
 // wireOf returns the wire that serves a request, or nil for the APIs of Google.
 func (s *Server) wireOf(r *http.Request) wire {
-	if r.URL.Path == "/v1/token" || strings.HasPrefix(r.URL.Path, "/v1/projects/") {
+	if r.URL.Path == "/v1/token" || isVertex(r.URL.Path) {
 		return nil
 	}
 	for _, mounted := range s.wires {

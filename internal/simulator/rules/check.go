@@ -12,7 +12,7 @@ func CheckEnvelope(in Input) *Refusal {
 	if err := CheckJSON(in.Body); err != nil {
 		return RefuseJSON(err)
 	}
-	if in.Surface == V1Beta {
+	if in.official() {
 		return nil
 	}
 	w := &walker{scanner: scanner{b: in.Body}, vocabulary: vocabulary{in: in}}

@@ -144,7 +144,7 @@ func checkBudgetDynamic(r *request) *Refusal {
 	if !ok || b != -1 || r.in.Model.MaxBudget == 0 {
 		return nil
 	}
-	if r.in.Model.DynamicBudget && (r.in.Switches.BudgetMinusOneOK || r.in.Surface == V1Beta) {
+	if r.in.Model.DynamicBudget && (r.in.Switches.BudgetMinusOneOK || r.in.official()) {
 		return nil
 	}
 	return budgetOutOfRange(r.in.Model)
@@ -174,7 +174,7 @@ func checkBudgetBelowMax(r *request) *Refusal {
 	b, ok := r.budget()
 	limit := r.parsed.Config.MaxTokens
 	claude := r.in.Model.Family == Claude
-	if !ok || r.in.Model.MaxBudget == 0 || !claude && (r.in.Surface == V1Beta || !r.in.Switches.BudgetBelowMax) {
+	if !ok || r.in.Model.MaxBudget == 0 || !claude && (r.in.official() || !r.in.Switches.BudgetBelowMax) {
 		return nil
 	}
 	if limit == 0 {

@@ -39,6 +39,14 @@ func contentRules() []Rule {
 			Pass: internal(`{` + turnsJSON(`user [{"text":"a"}]`, `model [`+call+`]`, `model [`+result+`]`) + `}`),
 			Fail: internal(`{` + turnsJSON(`user [{"text":"a"}]`, `model [`+call+`]`, `model [`+result+`]`) + `}`).with(func(s *Switches) { s.FunctionResponseRole = "user" }),
 			Text: "Please ensure that function response parts are in a turn with the role user."},
+		{Name: "contents.file_uri", Section: "13.2", Step: 10, check: checkFileURI,
+			Pass: onVertex(`{` + turnsJSON(`user [{"fileData":{"mimeType":"image/png","fileUri":"gs://bucket/a.png"}}]`) + `}`),
+			Fail: onVertex(`{` + turnsJSON(`user [{"fileData":{"mimeType":"image/png","fileUri":"`+filesAPI+`v1beta/files/a"}}]`) + `}`),
+			Text: "Cannot fetch content from the provided URL. Please ensure the URL is valid and accessible by Vertex AI. URL: " + filesAPI + "v1beta/files/a"},
+		{Name: "contents.cached", Section: "13.2", Step: 10, check: checkCachedContent,
+			Pass: onVertex(`{` + hi + `,"cachedContent":"projects/p/locations/global/cachedContents/1"}`),
+			Fail: onVertex(`{` + hi + `,"cachedContent":"cachedContents/1"}`),
+			Text: "Invalid resource field value in the request: cached_content must be of the form projects/{project}/locations/{location}/cachedContents/{cached_content}."},
 		{Name: "contents.media", Section: "3.1", Step: 10, check: checkMedia,
 			Pass: internal(`{` + turnsJSON(`user [{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]`) + `}`),
 			Fail: onModel("gpt-oss-120b-medium", `{`+turnsJSON(`user [{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]`)+`}`),
@@ -70,17 +78,43 @@ func checkContents(r *request) *Refusal {
 	return errs.refusal()
 }
 
-// checkRoles wants a role on the private gateway; the official API reads an absent one as the
-// user's.
+// checkRoles wants a role on the private gateway and at Vertex AI; the official API reads an absent
+// one as the user's.
 func checkRoles(r *request) *Refusal {
 	for i, n := range r.root.list("contents") {
 		role := r.parsed.Contents[i].Role
-		absent := n.text("role") == "" && r.in.Surface == V1Internal
+		absent := n.text("role") == "" && r.in.Surface != V1Beta
 		if absent || role != "user" && role != "model" {
 			return refuse("Please use a valid role: user, model.")
 		}
 	}
 	return nil
+}
+
+// filesAPI is the address of files that the official API has and Vertex AI has not.
+const filesAPI = "https://generativelanguage.googleapis.com/"
+
+func checkFileURI(r *request) *Refusal {
+	if r.in.Surface != Vertex {
+		return nil
+	}
+	for _, c := range r.parsed.Contents {
+		for _, p := range c.Parts {
+			if p.File != nil && strings.HasPrefix(p.File.URI, filesAPI) {
+				return refuse("Cannot fetch content from the provided URL. Please ensure the URL is valid and accessible by Vertex AI. URL: " + p.File.URI)
+			}
+		}
+	}
+	return nil
+}
+
+func checkCachedContent(r *request) *Refusal {
+	name := strings.Split(r.parsed.CachedContent, "/")
+	full := len(name) == 6 && name[0] == "projects" && name[2] == "locations" && name[4] == "cachedContents"
+	if r.in.Surface != Vertex || r.parsed.CachedContent == "" || full {
+		return nil
+	}
+	return refuse("Invalid resource field value in the request: cached_content must be of the form projects/{project}/locations/{location}/cachedContents/{cached_content}.")
 }
 
 func checkParts(r *request) *Refusal {

@@ -121,6 +121,7 @@ type overlay struct {
 
 func overlays() []overlay {
 	internal := func(in Input) bool { return in.Surface == V1Internal }
+	vertex := func(in Input) bool { return in.Surface == Vertex }
 	unions := func(mode string) func(Input) bool {
 		return func(in Input) bool { return internal(in) && in.Switches.UnionsInSchema == mode }
 	}
@@ -135,6 +136,16 @@ func overlays() []overlay {
 		{internal, "GenerateContentRequest", map[string]string{"sessionId": "string", "model": "-", "store": "-", "serviceTier": "-"}},
 		{internal, "Part", map[string]string{"toolCall": "-", "toolResponse": "-", "partMetadata": "-", "mediaResolution": "-"}},
 		{func(in Input) bool { return in.Surface == V1Beta }, "FunctionResponsePart", map[string]string{"fileData": "-"}},
+		{vertex, "GenerateContentRequest", map[string]string{"model": "-", "store": "-", "modelArmorConfig": "struct"}},
+		{vertex, "CountTokensRequest", map[string]string{"generateContentRequest": "-", "systemInstruction": "Content", "tools": "[]Tool",
+			"generationConfig": "GenerationConfig"}},
+		{vertex, "Part", map[string]string{"toolCall": "-", "toolResponse": "-", "partMetadata": "-"}},
+		{vertex, "FunctionCall", map[string]string{"partialArgs": "value", "willContinue": "bool"}},
+		{vertex, "FunctionResponse", map[string]string{"willContinue": "-"}},
+		{vertex, "Tool", map[string]string{"fileSearch": "-", "mcpServers": "-", "retrieval": "struct", "enterpriseWebSearch": "struct",
+			"parallelAiSearch": "struct", "exaAiSearch": "struct"}},
+		{vertex, "ToolConfig", map[string]string{"includeServerSideToolInvocations": "-"}},
+		{vertex, "GenerationConfig", map[string]string{"enableEnhancedCivicAnswers": "-", "modelConfig": "struct"}},
 		{internal, "FunctionDeclaration", map[string]string{"parametersJsonSchema": "-"}},
 		{internal, "ToolConfig", map[string]string{"includeServerSideToolInvocations": "-"}},
 		{internal, "GoogleSearch", map[string]string{"enhancedContent": "struct", "includedDomains": "[]string"}},

@@ -30,6 +30,7 @@ const (
 	V1Internal Surface = iota // the private gateway: the request is inside an envelope
 	V1Beta                    // the official API: the body is the request
 	OtherAPI                  // an API of another provider; this package does not check its requests
+	Vertex                    // the official API at Vertex AI, with other members
 )
 
 // A Method is the kind of a call to the model. Unary and streamed generation have the same rules.
@@ -70,6 +71,9 @@ type Input struct {
 	// EstimateTokens turns bytes of text into tokens. Nil counts four bytes a token.
 	EstimateTokens func(text int) int64
 }
+
+// official reports whether the body is the request, as at the official API and at Vertex AI.
+func (in Input) official() bool { return in.Surface == V1Beta || in.Surface == Vertex }
 
 // A Refusal is an error of the provider, ready to be put into {"error": {code, message, status,
 // details}}.

@@ -34,7 +34,7 @@ func samplingRules() []Rule {
 // sampling reports whether these ranges apply to the request. The behaviour of the private gateway
 // is not known.
 func (r *request) sampling() bool {
-	return r.generating() && (r.in.Surface == V1Beta || r.in.Switches.SamplingRanges)
+	return r.generating() && (r.in.official() || r.in.Switches.SamplingRanges)
 }
 
 func (r *request) refuseSampling(field, why string) *Refusal {

@@ -10,8 +10,11 @@ import (
 // typeName returns the front end's name for a field's type in its objections.
 func (w *walker) typeName(f *field) string {
 	pkg := "google.ai.generativelanguage.v1beta."
-	if w.vocabulary.in.Surface == V1Internal {
+	switch w.vocabulary.in.Surface {
+	case V1Internal:
 		pkg = "google.internal.cloud.code.v1internal."
+	case Vertex:
+		pkg = "google.cloud.aiplatform.v1."
 	}
 	switch f.kind {
 	case "message", "enum":

@@ -25,7 +25,7 @@ func checkSize(r *request) *Refusal {
 	switch {
 	case tokens <= limit:
 		return nil
-	case r.in.Surface == V1Beta:
+	case r.in.official():
 		return refuse(fmt.Sprintf("The input token count (%d) exceeds the maximum number of tokens allowed (%d).", tokens, limit))
 	}
 	return refuse(fmt.Sprintf("Prompt is too long: %d tokens > %d maximum", tokens, limit))

@@ -89,6 +89,9 @@ func internal(request string) Example { return Example{Request: request} }
 func beta(request string) Example {
 	return Example{Surface: V1Beta, Model: "gemini-3-flash-preview", Request: request}
 }
+func onVertex(request string) Example {
+	return Example{Surface: Vertex, Model: "gemini-3-flash-preview", Request: request}
+}
 func onModel(model, request string) Example        { return Example{Model: model, Request: request} }
 func onClaude(request string) Example              { return onModel("claude-sonnet-4-6", request) }
 func (e Example) with(set func(*Switches)) Example { e.Switches = set; return e }

@@ -41,6 +41,10 @@ func toolRules() []Rule {
 			Pass: beta(`{` + hi + `,"tools":[{"functionDeclarations":[{"name":"f"}]},{"googleSearch":{}}],"toolConfig":{"includeServerSideToolInvocations":true}}`),
 			Fail: beta(`{` + hi + `,"tools":[{"functionDeclarations":[{"name":"f"}]},{"googleSearch":{}}]}`),
 			Text: "Please enable tool_config.include_server_side_tool_invocations to use Built-in tools with Function calling."},
+		{Name: "tools.mixed_vertex", Section: "5.3", Step: 11, check: checkMixedVertex,
+			Pass: onVertex(`{` + hi + `,"tools":[{"googleSearch":{}},{"urlContext":{}}]}`),
+			Fail: onVertex(`{` + hi + `,"tools":[{"functionDeclarations":[{"name":"f"}]},{"googleSearch":{}}]}`),
+			Text: "Multiple tools are supported only when they are all search tools."},
 		{Name: "tools.two_schemas", Section: "6.2", Step: 11, check: checkTwoSchemas,
 			Pass: beta(`{` + hi + `,"tools":[{"functionDeclarations":[{"name":"f","parametersJsonSchema":{"type":["object"],"$schema":"x"}}]}]}`),
 			Fail: beta(`{` + hi + `,"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"object"},"parametersJsonSchema":{"type":"object"}}]}]}`),
@@ -103,6 +107,13 @@ func checkMixed(r *request) *Refusal {
 		return refuse("Tool use with function calling is unsupported")
 	}
 	return nil
+}
+
+func checkMixedVertex(r *request) *Refusal {
+	if r.in.Surface != Vertex || !r.mixed() {
+		return nil
+	}
+	return refuse("Multiple tools are supported only when they are all search tools.")
 }
 
 func checkMixedBeta(r *request) *Refusal {
