@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -135,7 +136,17 @@ func (r *Router) failure(ctx context.Context, found resolution, origin *perigee.
 	known = slices.DeleteFunc(known, func(name string) bool {
 		return !slices.ContainsFunc(r.names(name), origin.Allows) || found.embeds && !strings.Contains(name, "embed")
 	})
-	return e.WithHint("%s", r.advice(found, known))
+	return e.WithHint("%s", strings.Join(append(failed.hints(), r.advice(found, known)), "; "))
+}
+
+// hints returns what the providers that lack a model advise, such as a command that downloads it.
+func (list failures) hints() (hints []string) {
+	for _, f := range list {
+		if e := perigee.AsError(f.err); e.Status == http.StatusNotFound && e.Hint != "" && !slices.Contains(hints, e.Hint) {
+			hints = append(hints, e.Hint)
+		}
+	}
+	return hints
 }
 
 // advice returns a hint with a model to use instead of one that no upstream has. Some clients send

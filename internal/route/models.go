@@ -83,9 +83,12 @@ func (c *modelCache) last(name string) modelList {
 	return modelList{}
 }
 
+// latest is the tag that Ollama adds to a name without one.
+const latest = ":latest"
+
 // has reports whether the list has a model.
 func (l modelList) has(model string) bool {
-	return slices.ContainsFunc(l.models, func(m perigee.Model) bool { return m.ID == model })
+	return slices.ContainsFunc(l.models, func(m perigee.Model) bool { return m.ID == model || m.ID == model+latest })
 }
 
 // never reports whether no request for the list has ended yet.

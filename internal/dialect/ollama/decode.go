@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"perigee"
@@ -20,6 +21,9 @@ func (d *Decoder) Finished() bool { return d.finished }
 // error, and events without additions.
 func (d *Decoder) Decode(events []perigee.Event, line []byte) ([]perigee.Event, error) {
 	if err := rawjson.Check(line); err != nil {
+		if isCut(line) {
+			return events, nil // the answer is not finished
+		}
 		return events, perigee.Errorf(perigee.ClassUnavailable, "the provider sent something that is not JSON: %w", err)
 	}
 	c := rawjson.NewCursor(line)
@@ -55,6 +59,12 @@ func (d *Decoder) Decode(events []perigee.Event, line []byte) ([]perigee.Event, 
 	}
 	return append(events, perigee.Event{Kind: perigee.EventFinish,
 		Finish: &perigee.Finish{Kind: finishKinds[reason], Reason: reason, Dialect: Dialect}}), nil
+}
+
+// isCut reports whether a line is the beginning of a longer one, because the connection was lost.
+func isCut(line []byte) bool {
+	line = bytes.TrimSpace(line)
+	return bytes.HasPrefix(line, []byte("{")) && !bytes.HasSuffix(line, []byte("}"))
 }
 
 // finishKinds are the kinds of finish reasons. Any other reason is an ordinary end.

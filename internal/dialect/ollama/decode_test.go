@@ -66,6 +66,7 @@ func TestDecoder(t *testing.T) {
 		"no counts":                {[]string{`{"model":"m","message":{"content":"a"},"done":true,"done_reason":"unload"}`}, "start:m text:a finish:0:unload"},
 		"done twice":               {[]string{done, done}, "start:m usage:11+5 finish:0:stop"},
 		"cut":                      {[]string{`{"model":"m","message":{"content":"a"},"done":false}`}, "start:m text:a cut"},
+		"cut inside a line":        {[]string{`{"model":"m","message":{"content":"a"},"done":false}`, `{"model":"m","mess`}, "start:m text:a cut"},
 		"nothing":                  {nil, "cut"},
 		"error at once":            {[]string{`{"error":"model runner has unexpectedly stopped"}`}, "error:unavailable:model runner has unexpectedly stopped"},
 		"error later":              {[]string{`{"model":"m","message":{"content":"a"},"done":false}`, `{"error":"out of memory"}`}, "start:m text:a error:unavailable:out of memory"},

@@ -313,7 +313,7 @@ type Upstream struct {
 	// The base URL of the API.
 	URL string `yaml:"url" kinds:"@keys" format:"url"`
 
-	// API keys; at least one is required, except for servers of kind openai other than OpenAI. When a key runs out of quota for a model, calls of that
+	// API keys; at least one is required, except for kind ollama, and for servers of kind openai other than OpenAI. When a key runs out of quota for a model, calls of that
 	// model use the next one until the quota resets. A key that the provider rejects is not used
 	// for a minute. If no other key answers, these are tried, too.
 	Keys []perigee.Secret `yaml:"keys" kinds:"@keys" example:"env:GEMINI_API_KEY"`
@@ -329,6 +329,15 @@ type Upstream struct {
 	// Whether perigee marks conversations of clients of other APIs for the provider's prompt cache:
 	// auto adds one mark to requests that have none. Clients of the Messages API set their own.
 	Cache string `yaml:"cache" kinds:"anthropic" default:"auto" enum:"auto,off"`
+
+	// The most tokens that a model is loaded with: prompt and answer together. perigee asks for what a
+	// request needs, in steps of 4096, and doubles that when a later request needs more, because the
+	// server loads the model anew for each change. The limit of the model counts if it is lower. A
+	// longer prompt is refused as too long; nothing is cut.
+	Context int `yaml:"context" kinds:"ollama" default:"65536" min:"2048"`
+
+	// How long the server keeps a model loaded after a call. 0 unloads it at once.
+	KeepAlive time.Duration `yaml:"keep_alive" kinds:"ollama" default:"30m"`
 
 	// How calls use several keys: sticky uses the first one that is not used up, which keeps the
 	// provider's prompt cache; round_robin uses one after the other.
@@ -359,8 +368,9 @@ type Upstream struct {
 	// is removed is a note in x-perigee-notes, or an error with strict.
 	Drop []string `yaml:"drop" kinds:"@keys" format:"member" example:"generationConfig.logprobs"`
 
-	// As limits.first_byte, for this upstream. If it is not set, limits.first_byte applies.
-	FirstByte time.Duration `yaml:"first_byte" kinds:"@keys" example:"120s"`
+	// As limits.first_byte, for this upstream. If it is not set, limits.first_byte applies, except for
+	// kind ollama: loading a model may take minutes.
+	FirstByte time.Duration `yaml:"first_byte" kinds:"@keys" kind_default:"ollama=10m" example:"120s"`
 
 	// As limits.idle, for this upstream. If it is not set, limits.idle applies.
 	Idle time.Duration `yaml:"idle" kinds:"@keys" example:"300s"`

@@ -270,7 +270,7 @@ func hintFor(text string, f *field) string {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	if f == upstreamField("kind") {
-		return "servers with OpenAI's APIs have kind openai, those with the Messages API kind anthropic"
+		return "servers with OpenAI's APIs have kind openai, those with the Messages API kind anthropic, and Ollama has kind ollama"
 	}
 	if f.scalar.name == "duration" && f.preset != nil && text != "" && strings.Trim(text, "0123456789") == "" {
 		return "did you mean " + text + strings.TrimLeft(*f.preset, "0123456789") + "?"

@@ -21,7 +21,7 @@ func TestExampleHolds(t *testing.T) {
 	env := map[string]string{
 		"PERIGEE_KEY": "a-long-enough-secret", "ANTIGRAVITY_CLIENT_SECRET": "another-secret",
 		"DATABASE_URL": "postgres://db/x", "PERIGEE_SEAL_KEY": base64.StdEncoding.EncodeToString(make([]byte, 32)),
-		"OTEL_EXPORTER_OTLP_HEADERS": "api-key=a-secret",
+		"OTEL_EXPORTER_OTLP_HEADERS": "api-key=a-secret", "OLLAMA_API_KEY": "a-key-of-the-test",
 	}
 	for _, name := range KeyVariables() {
 		env[name] = "a-key-of-the-test"

@@ -138,7 +138,7 @@ func kindRules(fields []*field) (rules []object) {
 			case f.name == "accept_terms_risk":
 				properties = append(properties, member{f.name, object{{"const", true}}})
 				required = append(required, f.name)
-			case f.name == "keys":
+			case f.name == "keys" && !KindOf(kind).NoKey:
 				properties = append(properties, member{f.name, object{{"minItems", 1}}})
 				required = append(required, f.name)
 			case f.presetFor(kind) != f.preset:

@@ -60,10 +60,10 @@ func (l *loader) checkAddress(u Upstream, key string) {
 	}
 }
 
-// checkNoVersion refuses the url of a Messages API with a version, or a method, in it.
-func (l *loader) checkNoVersion(u Upstream, key string) {
+// checkNoVersion refuses a url with the version or a method of the API in it.
+func (l *loader) checkNoVersion(u Upstream, key string, ends ...string) {
 	address := strings.TrimRight(u.URL, "/")
-	for _, end := range []string{"/v1", "/v1/messages", "/v1/models"} {
+	for _, end := range ends {
 		if base, found := strings.CutSuffix(address, end); found && l.accepted(key) {
 			l.problem(key, key+": the address ends with "+end+", which perigee adds itself", "use "+base)
 		}

@@ -11,6 +11,7 @@ const (
 	KindGemini      = "gemini"
 	KindOpenAI      = "openai"
 	KindAnthropic   = "anthropic"
+	KindOllama      = "ollama"
 	KindAntigravity = "antigravity"
 	KindLangserver  = "langserver"
 	KindIDE         = "ide"
@@ -28,6 +29,7 @@ type Kind struct {
 	Keys        bool
 	KeyVariable string // the usual environment variable of a key
 	Keyless     bool   // only the default url needs a key
+	NoKey       bool   // not even the default url needs a key
 	URL         string // the default of url
 
 	Profiles []string // the values of profile; empty if it has none
@@ -61,6 +63,11 @@ var Kinds = []Kind{
 		Name: KindAnthropic, About: "is the Messages API of Anthropic, or of a compatible server",
 		Keys: true, KeyVariable: "ANTHROPIC_API_KEY", URL: "https://api.anthropic.com",
 		Provider: "anthropic", OwnModels: true, Lacks: []models.Family{models.Gemini, models.Gemini2, models.Image, models.Embedding, models.GPTOSS},
+	},
+	{
+		Name: KindOllama, About: "is a server of Ollama, in its own API",
+		Keys: true, KeyVariable: "OLLAMA_API_KEY", NoKey: true, URL: "http://127.0.0.1:11434",
+		Provider: "ollama", OwnModels: true, Lacks: []models.Family{models.Claude, models.Gemini, models.Gemini2, models.Image, models.Embedding},
 	},
 	{
 		Name: KindAntigravity, About: "is the Antigravity gateway with your own Google sign-in",

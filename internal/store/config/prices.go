@@ -29,7 +29,7 @@ func (c *Config) PriceBook() *models.PriceBook {
 // Gemini API is none: it leads to the provider, which charges for the calls.
 func (u *Upstream) isLocal() bool {
 	address, err := url.Parse(u.URL)
-	return err == nil && (u.Kind == KindOpenAI || u.Kind == KindAnthropic) && netguard.IsLoopback(address.Hostname())
+	return err == nil && (u.Kind == KindOpenAI || u.Kind == KindAnthropic || u.Kind == KindOllama) && netguard.IsLoopback(address.Hostname())
 }
 
 func (c *Config) priceTable() *models.PriceTable {

@@ -184,7 +184,9 @@ func (l *loader) checkUpstreams() {
 		}
 		switch u.Kind {
 		case KindAnthropic:
-			l.checkNoVersion(u, key+".url")
+			l.checkNoVersion(u, key+".url", "/v1", "/v1/messages", "/v1/models")
+		case KindOllama:
+			l.checkNoVersion(u, key+".url", "/v1", "/api", "/api/chat")
 		case KindAntigravity:
 			l.checkNotEmpty(key+".endpoints", u.Endpoints, "an address")
 			l.checkNotEmpty(key+".pools", u.Pools, "a pool")
@@ -198,7 +200,7 @@ func (l *loader) checkUpstreams() {
 
 // needsKey reports whether calls of the upstream need a key.
 func (u *Upstream) needsKey(k Kind) bool {
-	return u.Auth != "none" && (!k.Keyless || u.URL == "" || sameHost(u.URL, k.URL))
+	return u.Auth != "none" && !k.NoKey && (!k.Keyless || u.URL == "" || sameHost(u.URL, k.URL))
 }
 
 // sameHost reports whether two addresses have the same host.

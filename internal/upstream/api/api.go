@@ -240,14 +240,23 @@ func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 		}
 		page = next
 	}
-	if u.models.details != nil {
-		raw, err := u.get(ctx, u.models.details(u.opts.URL))
-		if err == nil {
-			err = u.models.complete(all, raw)
-		}
-		if err != nil {
-			u.opts.Logger.Info("the server has no details of its models", "upstream", u.opts.Name, "error", err)
-		}
+	if err := u.completeModels(ctx, all); err != nil {
+		u.opts.Logger.Info("the server has no details of its models", "upstream", u.opts.Name, "error", err)
 	}
 	return slices.DeleteFunc(all, func(m perigee.Model) bool { return !u.isOffered(m.ID) }), nil
+}
+
+// completeModels adds to the models of the list what the server has elsewhere.
+func (u *Upstream) completeModels(ctx context.Context, list []perigee.Model) error {
+	switch {
+	case u.models.describe != nil:
+		return u.models.describe(ctx, u, list)
+	case u.models.details != nil:
+		raw, err := u.get(ctx, u.models.details(u.opts.URL))
+		if err != nil {
+			return err
+		}
+		return u.models.complete(list, raw)
+	}
+	return nil
 }

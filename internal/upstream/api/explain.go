@@ -52,6 +52,9 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 			}
 			c.Message = fmt.Sprintf("upstream %s: %s: %s", u.opts.Name, refused, c.Message)
 		}
+		if c.Hint == "" && u.hint != nil {
+			c.Hint = u.hint(&c, model)
+		}
 		if c.Hint == "" && lacksCredit(&c) {
 			c.Hint = "add credit at the provider, or add another key or upstream"
 		}
@@ -70,6 +73,11 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 	case cause == wire.ErrIdle && u.opts.OwnIdle:
 		e.Hint = "try again, or raise idle of this upstream"
 		e.Message = fmt.Sprintf("upstream %s timed out: no sign of life within its idle time", u.opts.Name)
+	}
+	if u.hint != nil {
+		if next := u.hint(e, model); next != "" {
+			e.Hint, e.PublicHint = next, next
+		}
 	}
 	e.Upstream, e.Model = u.opts.Name, model
 	return e

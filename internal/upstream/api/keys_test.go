@@ -196,7 +196,7 @@ func TestOldRestsAreForgotten(t *testing.T) {
 func TestErrorsHaveNoKey(t *testing.T) {
 	const secret = "ABSKQmVkcm9jaw/b+c=="
 	escaped := `{"k":"ABSKQmVkcm9jaw\/b\u002Bc\u003d="}`
-	u := &Upstream{keys: newKeyring([]perigee.Secret{perigee.NewSecret(secret)})}
+	u := &Upstream{Provider: &Provider{}, keys: newKeyring([]perigee.Secret{perigee.NewSecret(secret)})}
 	err := u.explain(t.Context(), "m", &perigee.Error{Class: perigee.ClassInvalid, Message: "it said " + escaped,
 		Cause: &perigee.Fault{Param: secret, Code: "c"}, Details: []json.RawMessage{[]byte(escaped)}, Raw: &perigee.RawError{Body: []byte(escaped)}})
 	e := perigee.AsError(err)

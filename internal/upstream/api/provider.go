@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -32,6 +33,14 @@ type Provider struct {
 
 	// wire returns the API method that answers a request.
 	wire func(req *perigee.Request) *Wire
+
+	// prepare is called before the message for a request is made. It asks the server for what the
+	// message depends on, and returns the error of a request that cannot succeed. It may be nil.
+	prepare func(ctx context.Context, u *Upstream, req *perigee.Request) error
+
+	// hint returns the next step for an error about a model, or "" if that depends on the class of the
+	// error alone. It may be nil.
+	hint func(e *perigee.Error, model string) string
 
 	// raw returns the URL that a recorded request was sent to. If it is nil, no recorded request
 	// can be sent again.
@@ -72,6 +81,7 @@ var Providers = map[string]func(config.Upstream) *Provider{
 	config.KindGemini:    func(config.Upstream) *Provider { return Gemini },
 	config.KindOpenAI:    newOpenAI,
 	config.KindAnthropic: Anthropic,
+	config.KindOllama:    newOllama,
 }
 
 // A Wire is an API method of a provider that answers prompts.
@@ -82,6 +92,9 @@ type Wire struct {
 	// raw is set if clients of the dialect get answers byte for byte, with the provider's headers and
 	// errors. Otherwise they get the data of each chunk, and errors of perigee.
 	raw bool
+
+	// lines is set if a stream has lines in place of events.
+	lines bool
 
 	// stops is how many stop sequences the method takes; math.MaxInt means that it has no limit.
 	stops int
@@ -156,6 +169,10 @@ type listing struct {
 	details func(base string) string
 	// complete adds to the models of the list what is found there.
 	complete func(list []perigee.Model, answer []byte) error
+
+	// describe adds to the models of the list what the server answers about each of them. It may be
+	// nil.
+	describe func(ctx context.Context, u *Upstream, list []perigee.Model) error
 }
 
 // An embedding is the method that turns texts into vectors. Requests of its dialect are sent with

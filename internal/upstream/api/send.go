@@ -64,13 +64,24 @@ func (u *Upstream) call(ctx context.Context, origin *perigee.Origin, out *outgoi
 }
 
 func (u *Upstream) get(ctx context.Context, target string) ([]byte, error) {
+	return u.ask(ctx, &outgoing{target: target}, "")
+}
+
+// post asks the server about a model, without a call of the model.
+func (u *Upstream) post(ctx context.Context, target, model string, body []byte) ([]byte, error) {
+	out := &outgoing{target: target, body: wire.NewBody(body)}
+	defer out.body.Wait()
+	return u.ask(ctx, out, model)
+}
+
+func (u *Upstream) ask(ctx context.Context, out *outgoing, model string) ([]byte, error) {
 	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)
 	defer watchdog.Stop()
-	resp, err := u.do(ctx, &outgoing{target: target}, quota{}, &trail{upstream: u})
+	resp, err := u.do(ctx, out, quota{}, &trail{upstream: u})
 	if err != nil {
-		return nil, u.explain(ctx, "", err)
+		return nil, u.explain(ctx, model, err)
 	}
-	return u.read(ctx, resp, "", maxList, nil)
+	return u.read(ctx, resp, model, maxList, nil)
 }
 
 func (u *Upstream) read(ctx context.Context, resp *http.Response, model string, limit int64, origin *perigee.Origin) ([]byte, error) {

@@ -44,6 +44,11 @@ func (x *exchange) run(ctx context.Context) (err error) {
 	if err := x.offers(x.req.Model); err != nil {
 		return err
 	}
+	if x.prepare != nil {
+		if err := x.prepare(ctx, x.Upstream, x.req); err != nil {
+			return err
+		}
+	}
 	if err := x.enter(ctx, x.req.Model, &x.trail); err != nil {
 		return err
 	}
@@ -113,7 +118,7 @@ func (x *exchange) ask(ctx context.Context, m *message) error {
 	defer in.release()
 	if streamed {
 		reader := sse.NewReader(resp.Body)
-		reader.Raw = frames && x.via.raw
+		reader.Raw, reader.Lines = frames && x.via.raw, x.via.lines
 		err = in.relay.Stream(reader, watchdog, x.opts.Idle, &in)
 	} else {
 		err = in.relay.Whole(resp.Body, maxAnswer, &in)

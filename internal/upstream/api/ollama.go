@@ -1,0 +1,342 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"perigee"
+	"perigee/internal/adapt"
+	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/providererr"
+	"perigee/internal/adapt/schema"
+	dialect "perigee/internal/dialect/ollama"
+	"perigee/internal/lib/wire"
+	"perigee/internal/store/config"
+)
+
+// newOllama returns the provider for a server of Ollama, in its own API: the server's other APIs have
+// no member for the context, and cut longer prompts silently.
+func newOllama(u config.Upstream) *Provider {
+	o := &ollamaServer{most: int64(cmp.Or(u.Context, 65536)), keep: u.KeepAlive, schemas: schema.NewCache(schema.CacheBytes)}
+	w := &Wire{
+		dialect: dialect.Dialect,
+		lines:   true,
+		stops:   math.MaxInt,
+		target:  func(base, _ string, _ bool) string { return base + ollamaChat },
+		message: func(req *perigee.Request) (message, error) { return o.message(req, o.known(req.Model)) },
+		decoder: func(bool) decoder { return new(dialect.Decoder) },
+		repair:  o.repair,
+	}
+	return &Provider{
+		authorize: authorization("bearer"),
+		wire:      func(*perigee.Request) *Wire { return w },
+		prepare:   o.prepare,
+		raw: func(base string, r *perigee.RawRequest) string {
+			if r.Operation == perigee.OperationEmbed {
+				return base + ollamaEmbed
+			}
+			return base + ollamaChat
+		},
+		reasoning: func(*perigee.Request) perigee.Reasoning {
+			return perigee.Reasoning{Provider: ownReasoning(u), Form: perigee.ReasoningInText}
+		},
+		models: &listing{
+			target: func(base, _ string) string { return base + "/api/tags" },
+			decode: func(answer []byte) (list []perigee.Model, next string, err error) {
+				found, err := dialect.DecodeTags(answer)
+				for i := range found {
+					list = append(list, found[i].Model(o.most))
+				}
+				return list, "", err
+			},
+			describe: o.describeAll,
+		},
+		embed: &embedding{
+			dialect: dialect.Dialect,
+			target:  func(base string, _ *perigee.EmbedRequest) string { return base + ollamaEmbed },
+			encode: func(model string, inputs []perigee.EmbedInput) ([]byte, []perigee.Note, error) {
+				return dialect.EncodeEmbed(dialect.Envelope{Model: model, KeepAlive: o.keep.String()}, inputs)
+			},
+			decode: dialect.DecodeEmbeddings,
+		},
+		hint:        ollamaHint,
+		decodeError: dialect.DecodeError,
+		checkAnswer: dialect.CheckAnswer,
+	}
+}
+
+const (
+	ollamaChat  = "/api/chat"
+	ollamaEmbed = "/api/embed"
+	ollamaShow  = "/api/show"
+	ollamaTasks = "/api/ps"
+)
+
+// ollamaHint returns the command that helps against an error.
+func ollamaHint(e *perigee.Error, model string) string {
+	switch {
+	case e.Class == perigee.ClassNotFound && model != "":
+		if strings.ContainsAny(model, " \t\r\n\"'`$;&|<>(){}\\*?") {
+			return "ollama list shows the models of the server"
+		}
+		return "ollama pull " + perigee.Clip(model, maxNamed) + " downloads it"
+	case e.Class == perigee.ClassUnavailable && wire.NeverConnected(e.Cause):
+		return "is Ollama running? ollama serve starts it; otherwise check url of the upstream"
+	}
+	return ""
+}
+
+// An ollamaServer is a server of Ollama, with what is known about its models.
+type ollamaServer struct {
+	most    int64         // the configured limit of the context
+	keep    time.Duration // how long models stay loaded after a call
+	schemas *schema.Cache
+
+	mu     sync.Mutex
+	models map[string]*ollamaModel // by name
+}
+
+// An ollamaModel is what is known about a model. The server's mutex guards it.
+type ollamaModel struct {
+	dialect.Description
+	described time.Time
+	silent    bool  // a request to think was refused
+	noLevels  bool  // thinking can only be turned on and off
+	loaded    int64 // how many tokens the model is loaded with; 0 if it is not, as far as is known
+	used      time.Time
+}
+
+const (
+	// describedFor is how long a description of a model is used. The name may be given to another model.
+	describedFor = 10 * time.Minute
+	// maxDescribed bounds the number of descriptions. Names that differ in their case alone are the
+	// same model, and have one each.
+	maxDescribed = 1000
+)
+
+// known returns a copy of what is known about a model.
+func (o *ollamaServer) known(model string) ollamaModel {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if m := o.models[model]; m != nil {
+		return *m
+	}
+	return ollamaModel{}
+}
+
+// update changes what is known about a model.
+func (o *ollamaServer) update(model string, change func(m *ollamaModel)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	m := o.models[model]
+	if m == nil {
+		if o.models == nil || len(o.models) >= maxDescribed {
+			o.models = map[string]*ollamaModel{}
+		}
+		m = &ollamaModel{}
+		o.models[model] = m
+	}
+	change(m)
+}
+
+// describe returns what is known about a model, which the server describes if that was too long ago.
+// A server without descriptions has models about which nothing is known.
+func (o *ollamaServer) describe(ctx context.Context, u *Upstream, model string) (ollamaModel, error) {
+	now := u.opts.Now()
+	if m := o.known(model); !m.described.IsZero() && now.Sub(m.described) < describedFor {
+		return m, nil
+	}
+	raw, err := u.post(ctx, u.opts.URL+ollamaShow, model, dialect.EncodeShow(model))
+	if err != nil && !errors.Is(err, errNoMethod) {
+		return ollamaModel{}, err
+	}
+	var found dialect.Description
+	if err == nil {
+		if found, err = dialect.DecodeShow(raw); err != nil {
+			return ollamaModel{}, u.malformed(model, err)
+		}
+	}
+	o.update(model, func(m *ollamaModel) { m.Description, m.described = found, now })
+	return o.known(model), nil
+}
+
+// describeAll completes a list of models. Newer servers have all of it in the list.
+func (o *ollamaServer) describeAll(ctx context.Context, u *Upstream, list []perigee.Model) error {
+	var failed error
+	for i := range list {
+		m := &list[i]
+		if m.Context > 0 && m.Tools != nil {
+			continue
+		}
+		known, err := o.describe(ctx, u, m.ID)
+		if err != nil {
+			failed = err // the other models may have a description
+			continue
+		}
+		listed := dialect.Listed{Name: m.ID, Description: known.Description}
+		more := listed.Model(o.most)
+		describe(m, &more)
+	}
+	return failed
+}
+
+// limit returns the most tokens that a model is loaded with.
+func (o *ollamaServer) limit(m *ollamaModel) int64 {
+	if m.Context > 0 {
+		return min(o.most, m.Context)
+	}
+	return o.most
+}
+
+// prepare asks the server about a model and how many tokens it is loaded with. It refuses a prompt
+// that does not fit, which takes no call for a model that is known.
+func (o *ollamaServer) prepare(ctx context.Context, u *Upstream, req *perigee.Request) error {
+	if err := adapt.RefuseImages(req, models.GPTOSS); err != nil { // as for all models of text
+		return err
+	}
+	prompt, err := promptOf(req)
+	if err != nil {
+		return err
+	}
+	m, err := o.describe(ctx, u, req.Model)
+	if err != nil {
+		return err
+	}
+	if tokens, limit := prompt.EstimateTokens(), o.limit(&m); tokens > limit {
+		e := dialect.TooLong(tokens, limit)
+		e.Hint = "shorten the conversation, or use a model with a larger context"
+		return e
+	}
+	now, loaded := u.opts.Now(), int64(0)
+	if raw, err := u.get(ctx, u.opts.URL+ollamaTasks); err == nil {
+		loaded, _ = dialect.DecodeLoaded(raw, req.Model)
+	}
+	o.update(req.Model, func(m *ollamaModel) {
+		if now.Sub(m.used) > o.keep {
+			m.loaded = 0 // the server has unloaded it since
+		}
+		m.loaded, m.used = max(m.loaded, loaded), now
+	})
+	return nil
+}
+
+const (
+	// contextStep is the unit of the context that is asked for.
+	contextStep = 4096
+	// usualOutput is how many tokens an answer gets if the client sets no limit.
+	usualOutput = 8192
+	// templateTokens is what the template of the model adds to a prompt.
+	templateTokens = 256
+)
+
+// need returns how many tokens a request needs. The estimate of its prompt may be too low by an
+// eighth.
+func (o *ollamaServer) need(p *perigee.Prompt) int64 {
+	input := p.EstimateTokens()
+	output := int64(usualOutput)
+	if limit := p.Generation.MaxOutputTokens; limit != nil && *limit >= 0 {
+		output = min(*limit, o.most)
+	}
+	return input + input/8 + templateTokens + output
+}
+
+// grow returns how many tokens a model is loaded with for a request that needs so many, and remembers
+// that. It is never less than before, because the server would load the model anew, and then at least
+// twice as much.
+func (o *ollamaServer) grow(model string, need int64) (context int64) {
+	o.update(model, func(m *ollamaModel) {
+		limit := o.limit(m)
+		context = min((need+contextStep-1)/contextStep*contextStep, limit)
+		switch {
+		case context <= m.loaded:
+			context = m.loaded
+		case m.loaded > 0:
+			grown := m.loaded
+			for grown < context {
+				grown *= 2
+			}
+			context = min(grown, limit)
+		}
+		m.loaded = context
+	})
+	return context
+}
+
+// message returns the adapted prompt for a model.
+func (o *ollamaServer) message(req *perigee.Request, known ollamaModel) (m message, err error) {
+	prompt, err := promptOf(req)
+	if err != nil {
+		return m, err
+	}
+	return o.sized(req, known, o.need(prompt))
+}
+
+// sized returns the adapted prompt for a model that is loaded with at least so many tokens.
+func (o *ollamaServer) sized(req *perigee.Request, known ollamaModel, need int64) (m message, err error) {
+	prompt, err := promptOf(req)
+	if err != nil {
+		return m, err
+	}
+	model := adapt.OllamaModel{Name: req.Model, NoLevels: known.noLevels}
+	for capability, has := range map[string]**bool{dialect.CapabilityTools: &model.Tools, dialect.CapabilityVision: &model.Vision,
+		dialect.CapabilityThinking: &model.Thinking} {
+		if yes, reported := known.Has(capability); reported {
+			*has = &yes
+		}
+	}
+	if known.silent {
+		model.Thinking = new(false)
+	}
+	prompt, undo, notes, err := adapt.ForOllama(prompt, model, o.schemas)
+	if err != nil {
+		return m, err
+	}
+	if err := req.RefuseIfStrict(notes); err != nil {
+		return m, err
+	}
+	envelope := dialect.Envelope{Model: req.Model, Stream: req.Stream, Context: o.grow(req.Model, need), KeepAlive: o.keep.String()}
+	pieces, buffer := dialect.EncodePieces(prompt, envelope, wire.Buffer)
+	m = newMessage(req, pieces, buffer)
+	m.undo, m.notes = undo, notes
+	return m, nil
+}
+
+// repair encodes a request anew that was refused because its prompt is longer than the estimate, or
+// because the model does not think, or takes no levels of thinking. The server's list of capabilities
+// does not have the latter.
+func (o *ollamaServer) repair(req *perigee.Request, _ *message, refused error) (m message, ok bool) {
+	e := perigee.AsError(refused)
+	prompt, err := req.Prompt()
+	if e.Class != perigee.ClassInvalid || err != nil {
+		return m, false
+	}
+	known, need := o.known(req.Model), o.need(prompt)
+	switch long := providererr.AsTooLong(e); {
+	case long != nil:
+		if known.loaded >= o.limit(&known) || long.Tokens > o.limit(&known) {
+			return m, false
+		}
+		need = max(need-prompt.EstimateTokens()+long.Tokens, known.loaded+1)
+		if long.Tokens == 0 {
+			need = o.limit(&known)
+		}
+	case strings.Contains(e.Message, "does not support thinking"):
+		known.silent = true
+	case strings.Contains(e.Message, "think value"):
+		known.noLevels = true
+	default:
+		return m, false
+	}
+	if m, err = o.sized(req, known, need); err != nil {
+		return m, false
+	}
+	m.anew, m.learns = true, func() {
+		o.update(req.Model, func(m *ollamaModel) { m.silent, m.noLevels = known.silent, known.noLevels })
+	}
+	return m, true
+}

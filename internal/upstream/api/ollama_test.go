@@ -1,0 +1,219 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"perigee"
+	"perigee/internal/dialect/anthropic"
+	"perigee/internal/dialect/gemini"
+	"perigee/internal/dialect/openai"
+	"perigee/internal/dialect/openai/chat"
+	"perigee/internal/store/config"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
+)
+
+// An ollamaRig is a server of Ollama with one model, which counts its calls by their paths and has the
+// contexts that it was asked for.
+type ollamaRig struct {
+	*Upstream
+	now time.Time
+
+	mu       sync.Mutex
+	limit    int // of the model
+	loaded   int // what the model is loaded with
+	calls    map[string]int
+	contexts []int
+}
+
+func newOllamaRig(t *testing.T, entry config.Upstream) *ollamaRig {
+	t.Helper()
+	r := &ollamaRig{now: time.Unix(1e9, 0), limit: 32768, calls: map[string]int{}}
+	entry.Name, entry.Kind = "local", config.KindOllama
+	r.Upstream = New(newOllama(entry), Options{Name: "local", URL: "http://ollama", Transport: r, Now: func() time.Time { return r.now }})
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// RoundTrip answers as the server does, and refuses a chat that could be cut.
+func (r *ollamaRig) RoundTrip(req *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	var body struct {
+		Truncate, Shift *bool
+		Options         struct {
+			Context int `json:"num_ctx"`
+		}
+	}
+	if req.Body != nil {
+		raw, err := io.ReadAll(req.Body)
+		if err != nil || json.Unmarshal(raw, &body) != nil {
+			return nil, fmt.Errorf("not JSON: %.100s: %v", raw, err)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls[req.URL.Path]++
+	switch req.URL.Path {
+	case ollamaShow:
+		fmt.Fprintf(w, `{"model_info":{"x.context_length":%d},"capabilities":["completion","tools"]}`, r.limit)
+	case ollamaTasks:
+		fmt.Fprintf(w, `{"models":[{"name":"m:latest","context_length":%d}]}`, r.loaded)
+	case ollamaChat:
+		if body.Truncate == nil || *body.Truncate || body.Shift == nil || *body.Shift {
+			w.WriteHeader(http.StatusTeapot)
+			break
+		}
+		r.contexts = append(r.contexts, body.Options.Context)
+		fmt.Fprint(w, `{"model":"m","message":{"content":"ok"},"done":true,"done_reason":"stop","prompt_eval_count":1,"eval_count":1}`)
+	}
+	return w.Result(), nil
+}
+
+// ask sends a prompt of about so many tokens and returns the error.
+func (r *ollamaRig) ask(t *testing.T, tokens, output int) *perigee.Error {
+	t.Helper()
+	for _, err := range r.Stream(t.Context(), ollamaRequest(t, strings.Repeat("a bc", tokens), output)) {
+		if err != nil {
+			return perigee.AsError(err)
+		}
+	}
+	return nil
+}
+
+func ollamaRequest(t *testing.T, say string, output int) *perigee.Request {
+	t.Helper()
+	body := fmt.Sprintf(`{"model":"m","max_tokens":%d,"messages":[{"role":"user","content":%q}]}`, output, say)
+	req, err := chat.DecodeRequest(perigee.Origin{ID: "r", Body: []byte(body), Log: &perigee.CallLog{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req.Request
+}
+
+// The context grows in steps, then by doubling, up to the limit; it never shrinks while the model is
+// loaded.
+func TestOllamaGrowsTheContext(t *testing.T) {
+	r := newOllamaRig(t, config.Upstream{Context: 24576, KeepAlive: 30 * time.Minute})
+	for _, step := range []struct {
+		tokens, output, loaded, want int
+		later                        time.Duration
+	}{
+		{tokens: 10, output: 100, want: 4096},
+		{tokens: 4000, output: 100, want: 8192},                 // twice as much
+		{tokens: 10, output: 100, want: 8192},                   // not less
+		{tokens: 10, output: 9000, loaded: 4096, want: 16384},   // the output counts, too
+		{tokens: 20000, output: 100, want: 24576},               // not beyond the limit
+		{tokens: 20000, output: 90000, want: 24576},             // whatever the client allows
+		{tokens: 10, output: 100, later: time.Hour, want: 4096}, // unloaded since
+		{tokens: 10, output: 100, loaded: 32768, want: 32768},   // loaded by another program
+	} {
+		r.now, r.loaded = r.now.Add(step.later), step.loaded
+		if err := r.ask(t, step.tokens, step.output); err != nil {
+			t.Fatalf("%+v: %v", step, err)
+		}
+		if got := r.contexts[len(r.contexts)-1]; got != step.want {
+			t.Errorf("%+v: got %d", step, got)
+		}
+	}
+}
+
+// A prompt that does not fit is refused without a call, once the model is known, and at once. Real time:
+// the limit is for the work of the refusal itself.
+func TestOllamaRefusesPromptsThatDoNotFit(t *testing.T) {
+	r := newOllamaRig(t, config.Upstream{Context: 65536, KeepAlive: time.Minute})
+	if err := r.ask(t, 200_000, 100); err == nil || r.calls[ollamaShow] != 1 {
+		t.Fatalf("got %v after %v", err, r.calls)
+	}
+	fastest := time.Hour
+	for range 5 {
+		began := time.Now()
+		e := r.ask(t, 200_000, 100)
+		fastest = min(fastest, time.Since(began))
+		if e == nil || e.Class != perigee.ClassInvalid || e.Status != http.StatusBadRequest {
+			t.Fatalf("got %v", e)
+		}
+		for dialect, body := range map[string][]byte{
+			`"code":"context_length_exceeded"`:                       openai.EncodeError(400, e),
+			`maximum context length is 32768 tokens`:                 openai.EncodeError(400, e),
+			`"message":"prompt is too long: 200000 tokens > 32768 m`: anthropic.EncodeError(400, e, "req_1"),
+			`The input token count (200000) exceeds the maximum num`: gemini.EncodeError(400, e),
+		} {
+			if !strings.Contains(string(body), dialect) {
+				t.Errorf("%s is not in %s", dialect, body)
+			}
+		}
+	}
+	if r.calls[ollamaShow] != 1 || r.calls[ollamaTasks] != 0 || r.calls[ollamaChat] != 0 {
+		t.Errorf("calls: %v", r.calls)
+	}
+	if fastest > 50*time.Millisecond && !perigeetest.Raced {
+		t.Errorf("the fastest refusal took %v", fastest)
+	}
+	r.now, r.limit = r.now.Add(describedFor), 262144 // another model has the name now
+	if e := r.ask(t, 60_000, 100); e != nil || r.calls[ollamaShow] != 2 {
+		t.Errorf("after the change: %v, calls %v", e, r.calls)
+	}
+	if e := r.ask(t, 70_000, 100); e == nil || !strings.Contains(e.Message, "65536") {
+		t.Errorf("beyond the configured context: %v", e)
+	}
+}
+
+// After calls at the same time, the context is the largest of theirs.
+func TestOllamaContextsOfConcurrentCalls(t *testing.T) {
+	r := newOllamaRig(t, config.Upstream{Context: 32768, KeepAlive: time.Minute})
+	var wait sync.WaitGroup
+	for i := range 20 {
+		wait.Go(func() {
+			if err := r.ask(t, 100*i+1, 1000*i+1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	await.Return(t, wait.Wait, "the calls")
+	for _, n := range r.contexts {
+		if n%contextStep != 0 || n < contextStep || n > 32768 {
+			t.Errorf("contexts: %v", r.contexts)
+		}
+	}
+	if err := r.ask(t, 1, 1); err != nil || r.contexts[20] != slices.Max(r.contexts) {
+		t.Errorf("%v, contexts: %v", err, r.contexts)
+	}
+}
+
+// The hint of a server that does not run is the command that starts it, for clients as well.
+func TestOllamaIsNotRunning(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	u := New(newOllama(config.Upstream{Name: "local"}), Options{Name: "local", URL: server.URL})
+	defer u.Close()
+	_, err := ask(t.Context(), u, ollamaRequest(t, "hi", 10))
+	e := perigee.AsError(err)
+	if e == nil || e.Class != perigee.ClassUnavailable || !strings.Contains(e.Hint, "ollama serve") || e.PublicHint != e.Hint || !strings.Contains(e.Public, "refused") {
+		t.Errorf("got %#v", e)
+	}
+	if _, err := u.Models(t.Context()); err == nil || !strings.Contains(err.Error(), "ollama serve") {
+		t.Errorf("the list: %v", err)
+	}
+}
+
+// Only names that a shell takes as one word are in a command.
+func TestOllamaHint(t *testing.T) {
+	for model, want := range map[string]string{
+		"qwen3:8b": "ollama pull qwen3:8b downloads it", "hf.co/a/b:Q4_K_M": "ollama pull hf.co/a/b:Q4_K_M downloads it",
+		"a;rm -r b": "ollama list shows the models of the server", "$(b)": "ollama list shows the models of the server",
+	} {
+		if got := ollamaHint(perigee.Errorf(perigee.ClassNotFound, "no"), model); got != want {
+			t.Errorf("%s: got %q", model, got)
+		}
+	}
+}
