@@ -86,7 +86,7 @@ var modules = map[string][]string{
 	"github.com/tailscale/hujson":            {"internal/lib/edit"},
 	"github.com/zalando/go-keyring":          {"internal/store/vault"},
 	"go.opentelemetry.io":                    {"internal/observe/telemetry"},
-	"go.yaml.in/yaml":                        {"internal/lib/edit", "internal/simulator", "internal/store/config"},
+	"go.yaml.in/yaml":                        {"internal/cli/importcmd", "internal/lib/edit", "internal/simulator", "internal/store/config"},
 	"golang.org/x/crypto":                    {"internal/store/vault"},
 	"golang.org/x/net":                       {"internal/intercept/mitm", "internal/store/config"},
 	"golang.org/x/oauth2":                    {"internal/account/adc"},

@@ -8,6 +8,7 @@
 //	completioncmd  perigee completion
 //	connectcmd     perigee connect and perigee run
 //	doctor         perigee doctor and its checks
+//	importcmd      perigee config import
 //	mcpcmd         perigee mcp
 //	tracecmd       perigee trace
 //	trustinstall   perigee ca: what is changed in trust stores, and what was
