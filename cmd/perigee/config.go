@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
+	"perigee/internal/cli/importcmd"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
 )
@@ -21,7 +23,14 @@ func configure(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := env.Parse(args[1:], 0); err != nil {
+	var write bool
+	files := 0
+	if word == "import" {
+		env.Flags.BoolVar(&write, "write", false, "")
+		files = 1
+	}
+	names, err := env.Parse(args[1:], files)
+	if err != nil {
 		return err
 	}
 	src := config.Sources{Path: env.Config, Models: simulator.Models()}
@@ -30,7 +39,12 @@ func configure(ctx context.Context, env *cli.Env, args []string) error {
 		_, err := fmt.Fprintf(env.Stdout, "%s\n", config.Schema())
 		return err
 	case "init":
-		return initConfig(env, src)
+		return writeConfig(env, src, config.Example(src), "init")
+	case "import":
+		if len(names) == 0 {
+			return cli.Usagef("config import: name the configuration file of LiteLLM, claude-code-router or CLIProxyAPI")
+		}
+		return importConfig(env, src, names[0], write)
 	case "show":
 		return showConfig(env, src)
 	}
@@ -146,15 +160,15 @@ func condensed(values []config.Value) (rows []config.Value) {
 	return rows
 }
 
-// initConfig writes an annotated configuration file to the first place where it is searched for,
-// unless there is one in any.
-func initConfig(env *cli.Env, src config.Sources) error {
+// writeConfig writes a configuration file to the first place where it is searched for, unless there
+// is one in any. word is the subcommand.
+func writeConfig(env *cli.Env, src config.Sources, text []byte, word string) error {
 	paths := config.Files(src)
 	if len(paths) == 0 {
-		return errors.New("config init: there is no home directory to put the file in; name one with --config FILE")
+		return fmt.Errorf("config %s: there is no home directory to put the file in; name one with --config FILE", word)
 	}
 	exists := func(path string) error {
-		return fmt.Errorf("config init: %s already exists and was left unchanged; perigee config show lists its values", path)
+		return fmt.Errorf("config %s: %s already exists and was left unchanged; perigee config show lists its values", word, path)
 	}
 	for _, path := range paths {
 		if _, err := os.Lstat(path); err == nil {
@@ -163,20 +177,50 @@ func initConfig(env *cli.Env, src config.Sources) error {
 	}
 	path := paths[0]
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("config init: %w", err)
+		return fmt.Errorf("config %s: %w", word, err)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) { // it was created in the meantime
 		return exists(path)
 	}
 	if err == nil {
-		_, err = f.Write(config.Example(src))
+		_, err = f.Write(text)
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		return fmt.Errorf("config init: %w", err)
+		return fmt.Errorf("config %s: %w", word, err)
 	}
 	env.Remark("edit the file, then run perigee config check")
 	_, err = fmt.Fprintln(env.Stdout, path)
+	return err
+}
+
+// maxImport is the largest size of a file to import.
+const maxImport = 1 << 20
+
+// importConfig prints or writes the configuration of perigee for the one of another gateway.
+func importConfig(env *cli.Env, src config.Sources, path string, write bool) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("config import: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxImport+1))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("config import: %w", err)
+	}
+	if len(text) > maxImport {
+		return fmt.Errorf("config import: %s is larger than 1MiB", path)
+	}
+	converted, notes, err := importcmd.Convert(text)
+	for _, note := range notes {
+		env.Remark("%s", note)
+	}
+	if err != nil {
+		return fmt.Errorf("config import: %s: %w", path, err)
+	}
+	if write {
+		return writeConfig(env, src, converted, "import")
+	}
+	_, err = env.Stdout.Write(converted)
 	return err
 }

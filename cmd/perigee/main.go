@@ -59,7 +59,7 @@ var program = cli.Program{
 		{Name: "dashboard", Summary: "open the dashboard of the running daemon", Run: dashboardCommand},
 		{Name: "simulate", Summary: "run the simulator alone, to test other programs", NoConfig: true, Run: simulate},
 		{Name: "config", Summary: "create, check or show the configuration", JSON: true, Run: configure,
-			Subcommands: []string{"show", "check", "schema", "init"}},
+			Subcommands: []string{"show", "check", "schema", "init", "import"}},
 		{Name: "completion", Summary: "print a completion script for a shell", NoConfig: true, Run: completioncmd.Run,
 			Subcommands: completioncmd.Subcommands},
 		{Name: "version", Summary: "print the version", NoConfig: true, Run: printVersion},
