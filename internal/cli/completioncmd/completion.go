@@ -44,11 +44,11 @@ func (c *Completer) Complete(ctx context.Context, before []string, current strin
 	var list Candidates
 	switch {
 	case line.pending != nil:
-		list = c.values(ctx, line, line.pending.name, line.pending.value)
+		list = c.values(ctx, line, line.pending.name, line.pending.value).after(line.pending, current)
 	case strings.HasPrefix(current, "-") && strings.Contains(current, "="):
-		name, _, _ := strings.Cut(current, "=")
+		name, typed, _ := strings.Cut(current, "=")
 		if f := line.find(name); f != nil {
-			list = c.values(ctx, line, f.name, f.value)
+			list = c.values(ctx, line, f.name, f.value).after(f, typed)
 			for i := range list.Words {
 				list.Words[i].Text = name + "=" + list.Words[i].Text
 			}
@@ -66,6 +66,21 @@ func (c *Completer) Complete(ctx context.Context, before []string, current strin
 	}
 	list.Words = slices.DeleteFunc(list.Words, func(w Word) bool { return !strings.HasPrefix(w.Text, current) })
 	return list
+}
+
+// after returns the candidates for the last name of what was typed, if the value of the flag is a
+// list such as A,B: those that are not in the list yet, with the names before them.
+func (c Candidates) after(f *flag, typed string) Candidates {
+	end := strings.LastIndexByte(typed, ',') + 1
+	if end == 0 || !strings.Contains(f.value, ",") {
+		return c
+	}
+	names := strings.Split(typed[:end], ",")
+	c.Words = slices.DeleteFunc(c.Words, func(w Word) bool { return slices.Contains(names, w.Text) })
+	for i := range c.Words {
+		c.Words[i].Text = typed[:end] + c.Words[i].Text
+	}
+	return c
 }
 
 func (c *Completer) commands() (list []Word) {

@@ -33,7 +33,7 @@ func program() *cli.Program {
     --partial      skip
 `)},
 			"help/store.txt": {Data: []byte("usage: perigee store [--json]\n       perigee store compact [--all]\n\ntext\n")},
-			"help/usage.txt": {Data: []byte("usage: perigee usage [--by model|day] [--since T]\n\n")},
+			"help/usage.txt": {Data: []byte("usage: perigee usage [--by model|day] [--of A,B] [--since T]\n\n")},
 			"help/run.txt":   {Data: []byte("usage: perigee run CLIENT [-- ARGS...]\n\n")},
 		},
 	}
@@ -49,6 +49,7 @@ func TestCandidates(t *testing.T) {
 	c := &Completer{Program: program(), Values: func(_ context.Context, of, config string) []string {
 		return map[string][]string{
 			"EMAIL": {"ada@example.com", "bob@example.com"}, "--upstream": {"gravity", "studio", "of:" + config}, "CLIENT": {"codex"},
+			"--of": {"one", "two", "three"},
 		}[of]
 	}}
 	for line, want := range map[string]string{
@@ -92,6 +93,12 @@ func TestCandidates(t *testing.T) {
 		"store compact --":                       "words: --all --config --help",
 		"usage --by ":                            "words: model day",
 		"usage --by=d":                           "words: --by=day",
+		"usage --of ":                            "words: one two three",
+		"usage --of t":                           "words: two three",
+		"usage --of two,":                        "words: two,one two,three",
+		"usage --of two,x,t":                     "words: two,x,three",
+		"usage --of=one,tw":                      "words: --of=one,two",
+		"usage --by model,":                      "words:",
 		"usage --since ":                         "words:",
 		"serve --listen x --":                    "words: --config --help",
 		"run ":                                   "words: codex",

@@ -95,7 +95,7 @@ func values(ctx context.Context, env *cli.Env, of string) []string {
 		return keys(loaded.Config)
 	case "EMAIL", "--email", "--account":
 		return accounts(ctx, env, loaded)
-	case "MODEL", "--model":
+	case "MODEL", "--model", "--models":
 		return models(ctx, env, loaded)
 	}
 	return nil
