@@ -79,8 +79,8 @@ func traceUsage(t *perigee.Trace) perigee.UsageRow {
 	return row
 }
 
-// differs names the parts in which an answer differs from the recorded one. Usage is left out: it
-// has columns.
+// differs names the parts in which an answer differs from the recorded one, or nothing. Usage is
+// left out: it has columns.
 func differs(r *story.Result) string {
 	var parts []string
 	for _, d := range r.Differences {
@@ -90,7 +90,7 @@ func differs(r *story.Result) string {
 			parts = append(parts, part)
 		}
 	}
-	return terminal.Joined(parts...)
+	return cmp.Or(strings.Join(parts, ", "), "nothing")
 }
 
 // printEnd prints the sums of the models, or all results as JSON.
