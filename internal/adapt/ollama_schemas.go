@@ -18,9 +18,10 @@ func (a *ollama) reduceSchemas() {
 		if f == nil {
 			continue
 		}
-		r := schemaReducer{notes: &a.notes, whole: f.Parameters, budget: 2*len(f.Parameters) + smallSchema}
+		r := schemaReducer{notes: &a.notes, whole: f.Parameters, budget: 2*len(f.Parameters) + max(0, min(smallSchema, maxGrown-a.grown))}
 		r.w.Buf = make([]byte, 0, len(f.Parameters))
 		r.parameters()
+		a.grown += max(0, len(r.w.Buf)-len(f.Parameters))
 		if !bytes.Equal(r.w.Buf, f.Parameters) {
 			next := *f
 			next.Parameters = r.w.Buf
@@ -40,10 +41,12 @@ const maxSchemaDepth = 64
 type schemaReducer struct {
 	w     rawjson.Writer
 	notes *perigee.Notes
+	depth int // of the schema that is written; 0 for all parameters of the tool together
 
-	whole  json.RawMessage // that references are looked up in
-	open   []string        // the references that are expanded now
-	budget int             // how many bytes references may still be expanded to
+	whole  json.RawMessage
+	named  map[string]json.RawMessage // the schemas that references name; nil before the first reference
+	open   []string                   // the references that are expanded now
+	budget int                        // how many bytes references may still be expanded to
 }
 
 // drop drops the next value, and notes its keyword.
@@ -61,7 +64,7 @@ var silentWords = []string{"$schema", "$id", "$comment", "$defs", "definitions",
 func (r *schemaReducer) parameters() {
 	r.w.Object().Members(`"type":"object"`)
 	wrote := map[string]bool{"type": true}
-	r.keywords(rawjson.NewCursor(r.whole), wrote, maxSchemaDepth)
+	r.keywords(rawjson.NewCursor(r.whole), wrote)
 	if !wrote["properties"] {
 		r.w.Members(`"properties":{}`)
 	}
@@ -69,19 +72,24 @@ func (r *schemaReducer) parameters() {
 }
 
 // schema writes the next schema. Any value that is none, such as true, is a schema for all values.
-func (r *schemaReducer) schema(c *rawjson.Cursor, depth int) {
+func (r *schemaReducer) schema(c *rawjson.Cursor) {
+	r.depth++
 	r.w.Object()
-	if c.Kind() == rawjson.Object && depth > 0 {
-		r.keywords(c, map[string]bool{}, depth)
+	if c.Kind() == rawjson.Object && r.depth < maxSchemaDepth {
+		r.keywords(c, map[string]bool{})
 	} else {
 		c.Skip()
 	}
 	r.w.EndObject()
+	r.depth--
 }
+
+// innerWords are keywords that the server reads in the schemas of parameters alone.
+var innerWords = []string{"description", "enum", "anyOf"}
 
 // keywords writes the keywords of the next schema that are not written yet. The target of a reference
 // comes last: what is beside the reference counts.
-func (r *schemaReducer) keywords(c *rawjson.Cursor, wrote map[string]bool, depth int) {
+func (r *schemaReducer) keywords(c *rawjson.Cursor, wrote map[string]bool) {
 	reference := ""
 	for key := range c.Object() {
 		name, kind := string(key), c.Kind()
@@ -100,6 +108,10 @@ func (r *schemaReducer) keywords(c *rawjson.Cursor, wrote map[string]bool, depth
 			c.Skip()
 			continue
 		}
+		if r.depth == 0 && slices.Contains(innerWords, as) {
+			r.drop(c, name)
+			continue
+		}
 		wrote[as] = true
 		switch {
 		case name == "type" && (kind == rawjson.String || kind == rawjson.Array), name == "description" && kind == rawjson.String,
@@ -114,16 +126,16 @@ func (r *schemaReducer) keywords(c *rawjson.Cursor, wrote map[string]bool, depth
 			r.w.Key(name).Object()
 			for property := range c.Object() {
 				r.w.AnyKey(string(property))
-				r.schema(c, depth-1)
+				r.schema(c)
 			}
 			r.w.EndObject()
 		case name == "items":
 			r.w.Key(name)
-			r.schema(c, depth-1)
+			r.schema(c)
 		case as == "anyOf" && kind == rawjson.Array:
 			r.w.Key(as).Array()
 			for range c.Array() {
-				r.schema(c, depth-1)
+				r.schema(c)
 			}
 			r.w.EndArray()
 		default:
@@ -132,25 +144,37 @@ func (r *schemaReducer) keywords(c *rawjson.Cursor, wrote map[string]bool, depth
 		}
 	}
 	if reference != "" {
-		r.expand(reference, wrote, depth)
+		r.expand(reference, wrote)
 	}
 }
 
 // expand writes the keywords of the schema that a reference names.
-func (r *schemaReducer) expand(reference string, wrote map[string]bool, depth int) {
-	path, local := strings.CutPrefix(reference, "#/")
-	start, end, found := 0, 0, false
-	if local && depth > 1 && !slices.Contains(r.open, reference) {
-		start, end, found = rawjson.Find(r.whole, strings.Split(path, "/")...)
+func (r *schemaReducer) expand(reference string, wrote map[string]bool) {
+	if r.named == nil {
+		r.named = namedSchemas(r.whole)
 	}
-	target := rawjson.NewCursor(r.whole[start:end])
-	if r.budget -= end - start; !found || r.budget < 0 || target.Kind() != rawjson.Object {
+	target := r.named[reference]
+	if r.budget -= len(target); !isObject(target) || r.budget < 0 || len(r.open) == maxSchemaDepth || slices.Contains(r.open, reference) {
 		r.drop(rawjson.NewCursor(json.RawMessage("null")), "$ref")
 		return
 	}
 	r.open = append(r.open, reference)
-	r.keywords(target, wrote, depth-1)
+	r.keywords(rawjson.NewCursor(target), wrote)
 	r.open = r.open[:len(r.open)-1]
+}
+
+// namedSchemas returns the definitions of a schema by the references to them.
+func namedSchemas(whole json.RawMessage) map[string]json.RawMessage {
+	named := map[string]json.RawMessage{}
+	c := rawjson.NewCursor(whole)
+	for key := range c.Object() {
+		if list := string(key); (list == "$defs" || list == "definitions") && c.Kind() == rawjson.Object {
+			for name := range c.Object() {
+				named["#/"+list+"/"+string(name)] = c.Raw()
+			}
+		}
+	}
+	return named
 }
 
 // names writes the next value, a list of names of properties.

@@ -41,6 +41,8 @@ func TestForOllamaReducesSchemas(t *testing.T) {
 			`{"type":"object","properties":{"a":{},"b":{}}}`,
 			"dropped $ref in schemas of tools; dropped description in schemas of tools; dropped type in schemas of tools; dropped enum in schemas of tools; " +
 				"dropped properties in schemas of tools; dropped anyOf in schemas of tools; dropped required in schemas of tools"},
+		`{"description":"d","properties":{"a":{"description":"e"}},"oneOf":[{"required":["a"]}]}`: {
+			`{"type":"object","properties":{"a":{"description":"e"}}}`, "dropped description in schemas of tools; dropped oneOf in schemas of tools"},
 		``: {`{"type":"object","properties":{}}`, ""},
 	} {
 		p := &perigee.Prompt{Contents: []perigee.Content{said("user", "hi")}, Tools: toolOf(given)}
