@@ -25,7 +25,7 @@ func TestCompatibilityTable(t *testing.T) {
 
 Generated from the tables in the code, and from the requests that perigee makes of their examples, by ` + "`go test . -update`" + `.
 The columns are the APIs of upstreams: Gemini (kinds gemini, antigravity and langserver), Chat and Responses (kind openai,
-with OpenAI's models) and Messages (kind anthropic). Tests decode an example for each row, and send it to a strict
+with OpenAI's models), Messages (kind anthropic) and Ollama (kind ollama). Tests decode an example for each row, and send it to a strict
 simulator of each API.
 
 - **carried**: the field has its intended effect.
@@ -38,7 +38,8 @@ simulator of each API.
   or earlier thinking that it does not take is left out, each with a note.
 
 Where models of an upstream differ, the table has the best handling: reasoning models of OpenAI refuse sampling
-parameters, for example. Other servers with OpenAI's APIs accept less ([providers.md](providers.md)).
+parameters, for example. Other servers with OpenAI's APIs accept less ([providers.md](providers.md)). For Ollama, perigee fetches images on the
+web where ` + "`media.fetch`" + ` allows it; the table has the handling of those that are not fetched.
 
 With ` + "`strict: true`" + `, a field that would be mapped or dropped causes an error instead. A field that is not in a table is
 dropped, with a note. Renamed tools have a note but cause no error, because the answer has their original names. Values
