@@ -27,12 +27,13 @@ type connection struct {
 	args     []string      // with which it says hello, asks and ends
 }
 
-func connections() []client {
+// knownConnections are the clients that are tried.
+func knownConnections() []connection {
 	programs := map[string]documented{}
 	for _, d := range documentedClients() {
 		programs[d.program] = d
 	}
-	all := []connection{
+	return []connection{
 		{"claude-code", programs["claude"], []printedFile{
 			{".claude/settings.json", "{ \"cleanupPeriodDays\" :  20,\n\n\t\"env\": {\"MY_VARIABLE\":\"1\"} }"},
 		}, []string{"IS_SANDBOX=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1"}, []string{"-p", "hello"}},
@@ -50,8 +51,12 @@ func connections() []client {
 			nil, []string{"-p", "hello"}},
 		{"copilot-cli", programs["copilot"], nil, nil, []string{"-p", "hello", "--silent"}},
 	}
+}
+
+// connections are the clients that perigee sets up.
+func connections() []client {
 	var clients []client
-	for _, c := range all {
+	for _, c := range knownConnections() {
 		scenarios := []string{byConnect, byRun}
 		if len(c.settings) == 0 {
 			scenarios = scenarios[1:]

@@ -13,7 +13,7 @@ func everyChange(c client) []string {
 		return ofProvider(c)
 	}
 	kind, _, _ := strings.Cut(c.name, " ")
-	if kind == "docs" || slices.Contains([]string{"dashboard", "opencode plugin", "vscode extension"}, c.name) {
+	if kind == "docs" || kind == "first" || slices.Contains([]string{"dashboard", "opencode plugin", "vscode extension"}, c.name) {
 		return c.scenarios
 	}
 	if slices.Contains([]string{"change of network", "go install", "mcp asks", "mcp daemon"}, c.name) {
