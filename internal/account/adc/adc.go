@@ -44,6 +44,7 @@ type Token struct {
 	Access  perigee.Secret
 	Project string // that the credentials belong to; empty if it is unknown
 	Quota   string // the project that calls are charged to, for x-goog-user-project; empty if none is named
+	User    bool   // the account is a person's, which belongs to no project
 }
 
 // A Source has the access tokens of one place. A token that is about to expire is refreshed when the
@@ -186,12 +187,12 @@ func (s *Source) refresh(r *refresh) {
 	s.until, s.ahead = expires-min(goodForAWhile, lifetime/4), expires-min(refreshAhead, lifetime/2)
 }
 
-// Refused makes the next Token request another one, unless that has happened since this one was
-// returned: the API has refused it.
-func (s *Source) Refused(token Token) {
+// Refused makes the next Token request another one, unless that has happened since the access token
+// was returned: the API has refused it.
+func (s *Source) Refused(access perigee.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.token.Access == token.Access {
+	if s.token.Access == access {
 		s.token = Token{}
 	}
 }

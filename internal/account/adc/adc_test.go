@@ -222,7 +222,7 @@ func TestRefusedTokenIsRenewedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 { // as many calls had the same token
-		s.Refused(first)
+		s.Refused(first.Access)
 		if next, err := s.Token(t.Context()); err != nil || next == first {
 			t.Fatal("the refused token was returned again", err)
 		}

@@ -88,7 +88,8 @@ func (c *credentials) request(ctx context.Context, send sender) (Token, time.Dur
 	if !access.Expiry.IsZero() {
 		lifetime = max(time.Until(access.Expiry), time.Minute) // the clock of this machine may be wrong
 	}
-	return Token{Access: perigee.NewSecret(access.AccessToken), Project: project, Quota: c.quota()}, lifetime, nil
+	return Token{Access: perigee.NewSecret(access.AccessToken), Project: project, Quota: c.quota(),
+		User: c.file != nil && (c.file.Type == typeUser || c.file.Type == typeExternalUser)}, lifetime, nil
 }
 
 // token requests a token with the client of ctx.
@@ -249,7 +250,7 @@ func (c *credentials) refused(r *recorder) error {
 	if strings.Contains(said, "timeframe") {
 		hint = "set the clock of the machine that runs perigee"
 	}
-	return &perigee.Error{Class: perigee.ClassUnauthenticated, Status: http.StatusUnauthorized,
+	return &perigee.Error{Class: perigee.ClassUnauthenticated,
 		Message: fmt.Sprintf("Google refuses %s: %s", what, said), Hint: hint}
 }
 

@@ -152,8 +152,8 @@ func buildAPI(_ context.Context, g *Gateway, e *Entry) error {
 	if options.Transport, err = wire.NewProxyTransport(e.Config.Proxy); err != nil {
 		return err
 	}
-	e.Upstream = api.New(api.Providers[e.Config.Kind](e.Config), options)
-	e.Summary = func() string { return terminal.Number(len(options.Keys), "key", "keys") }
+	upstream := api.New(api.Providers[e.Config.Kind](e.Config), options)
+	e.Upstream, e.Summary = upstream, upstream.Summary
 	return nil
 }
 

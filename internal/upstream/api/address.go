@@ -31,7 +31,7 @@ const maxWords = 100
 func lacksMethod(status int, path, message string, body []byte) bool {
 	message = strings.ToLower(strings.TrimRight(message, ". "))
 	repeats := strings.Contains(message, strings.ToLower(path))
-	_, model, inPath := strings.Cut(path, "/v1beta/models/")
+	_, model, inPath := strings.Cut(path, "/models/")
 	odd := strings.Count(model, ":") > 1 || strings.ContainsAny(model, "/% ")
 	switch {
 	case status == http.StatusMethodNotAllowed || status == 0 && repeats || status == http.StatusNotImplemented && isPage(body):

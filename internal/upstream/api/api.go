@@ -24,6 +24,7 @@ import (
 	"perigee"
 	"perigee/internal/adapt/models"
 	"perigee/internal/lib/match"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/lib/wire"
 	"perigee/internal/store/config"
 )
@@ -69,20 +70,24 @@ type Upstream struct {
 	keys    *keyring
 	keyless bool // requests have no credentials, neither keys nor configured headers
 	places  places
-	changes []*change
+	changes map[bool][]*change // of configured members, by Wire.snakeCase
 }
 
 // New returns an upstream. It connects on the first call.
 func New(provider *Provider, opts Options) *Upstream {
-	opts.URL = strings.TrimSuffix(opts.URL, "/")
+	opts.URL = strings.TrimSuffix(cmp.Or(provider.address, opts.URL), "/")
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
 	others := credentials(opts.Header)
 	u := &Upstream{Provider: provider, opts: opts, client: wire.NewClient(opts.Transport), keys: newKeyring(opts.Keys, others...)}
-	u.keyless = len(opts.Keys) == 0 && len(others) == 0
-	u.keys.roundRobin, u.changes = opts.RoundRobin, opts.Members.changes(provider.snakeCase)
+	u.keyless = len(opts.Keys) == 0 && len(others) == 0 && u.access == nil
+	u.keys.roundRobin = opts.RoundRobin
+	u.changes = map[bool][]*change{false: opts.Members.changes(false), true: opts.Members.changes(true)}
+	if u.access != nil {
+		u.access.use(u.client.Transport, opts.UserAgent)
+	}
 	if opts.Concurrency > 0 {
 		u.places = places{taken: make(chan struct{}, opts.Concurrency), wait: opts.Wait}
 	}
@@ -107,15 +112,33 @@ func (u *Upstream) Close() error {
 	return nil
 }
 
+// Summary describes the credentials of calls, for people.
+func (u *Upstream) Summary() string {
+	if u.access != nil {
+		return "Google credentials"
+	}
+	return terminal.Number(len(u.opts.Keys), "key", "keys")
+}
+
+// credential returns what the provider accepts or refuses.
+func (u *Upstream) credential() string {
+	if u.access != nil {
+		return "access token"
+	}
+	return "API key"
+}
+
 // Unusable returns the reason why calls cannot succeed, or "" if none is known. It makes no call.
 func (u *Upstream) Unusable() string {
 	switch {
+	case u.access != nil && u.access.unusable() != "":
+		return u.access.unusable()
 	case !u.keys.allRejected(u.opts.Now()):
 		return ""
 	case u.keyless:
 		return noKeys
 	}
-	return "the provider rejects its API keys"
+	return "the provider rejects its " + u.credential() + "s"
 }
 
 // Forwards reports whether the provider gets the client's own bytes.
@@ -188,7 +211,7 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	if err != nil {
 		return nil, err
 	}
-	if err := u.edit(req, &m, m.edits); err != nil {
+	if err := u.edit(req, w, &m, m.edits); err != nil {
 		return nil, err
 	}
 	if req.Dialect != perigee.DialectGemini || !u.Forwards(req) {

@@ -44,7 +44,7 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 			c.Details[i] = u.keys.clean(detail)
 		}
 		if c.Class == perigee.ClassUnauthenticated && c.Hint == "" {
-			refused := "the provider refused the API key"
+			refused := "the provider refused the " + u.credential()
 			c.Hint = "check the keys of this upstream in the configuration"
 			if u.keyless {
 				refused = noKeys

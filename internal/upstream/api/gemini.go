@@ -23,7 +23,6 @@ var Gemini = &Provider{
 	raw: func(base string, r *perigee.RawRequest) string {
 		return geminiTarget(base, r.Model, rawGeminiMethod(r))
 	},
-	snakeCase:   true,
 	models:      &listing{target: geminiModels, decode: dialect.DecodeModels},
 	embed:       geminiEmbedding,
 	decodeError: dialect.DecodeError,
@@ -31,8 +30,9 @@ var Gemini = &Provider{
 }
 
 var geminiWire = &Wire{
-	dialect: perigee.DialectGemini,
-	stops:   adapt.MaxStops,
+	dialect:   perigee.DialectGemini,
+	snakeCase: true,
+	stops:     adapt.MaxStops,
 	target: func(base, model string, stream bool) string {
 		return geminiTarget(base, model, generateMethod(stream))
 	},

@@ -66,11 +66,11 @@ func add(list *[]*change, path string, either bool, c change) {
 }
 
 // change makes the edits of a message and the configured changes of its body.
-func (u *Upstream) change(req *perigee.Request, m *message) error {
+func (u *Upstream) change(req *perigee.Request, via *Wire, m *message) error {
 	if req.Dialect == perigee.DialectOpenAIImages { // the members of conversations are unknown there
-		return u.edit(req, m, m.edits)
+		return u.edit(req, via, m, m.edits)
 	}
-	return u.edit(req, m, merged(m.edits, u.changes))
+	return u.edit(req, via, m, merged(m.edits, u.changes[via.snakeCase]))
 }
 
 // merged returns the changes of two lists, of which the first one applies where both change the same
@@ -103,7 +103,7 @@ func merged(own, configured []*change) []*change {
 // edit makes changes of the body of a message, and adds notes about values of the client that were
 // replaced or dropped. A body in one piece is not copied: the parts that stay become pieces of the
 // message. The rewrites of the body are made as well.
-func (u *Upstream) edit(req *perigee.Request, m *message, changes []*change) error {
+func (u *Upstream) edit(req *perigee.Request, via *Wire, m *message, changes []*change) error {
 	if len(changes) == 0 && len(m.rewrites) == 0 {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (u *Upstream) edit(req *perigee.Request, m *message, changes []*change) err
 	if joined {
 		body = slices.Concat(m.body...)
 	}
-	e := memberEditor{body: body, either: u.snakeCase}
+	e := memberEditor{body: body, either: via.snakeCase}
 	e.object(rawjson.Index(req.Index).Value(body), changes)
 	if err := req.RefuseIfStrict(e.notes.List()); err != nil {
 		return err

@@ -29,13 +29,13 @@ func membersOf(t *testing.T, text string) (m Members) {
 // changed returns a body, in one piece or in two, after the configured changes, and the notes.
 func changed(t *testing.T, members Members, snakeCase bool, body ...string) (string, []string) {
 	t.Helper()
-	u := New(&Provider{snakeCase: snakeCase}, Options{Members: members})
+	u := New(&Provider{}, Options{Members: members})
 	defer u.Close()
 	m := message{}
 	for _, piece := range body {
 		m.body = append(m.body, []byte(piece))
 	}
-	if err := u.change(&perigee.Request{}, &m); err != nil {
+	if err := u.change(&perigee.Request{}, &Wire{snakeCase: snakeCase}, &m); err != nil {
 		t.Fatal(err)
 	}
 	var text string

@@ -72,7 +72,7 @@ func TestCombinedEditsGiveValidJSON(t *testing.T) {
 			rewritten++
 		}
 		u := New(&Provider{}, Options{Members: *configured})
-		if err := u.change(&perigee.Request{}, &m); err != nil {
+		if err := u.change(&perigee.Request{}, &Wire{}, &m); err != nil {
 			t.Fatal(err)
 		}
 		got := joined(m.body)
@@ -113,7 +113,7 @@ func TestMergedChanges(t *testing.T) {
 		{Members{Drop: []string{"stream_options.a"}}, `{"stream_options":{"a":1}}`, `{"stream_options":{"include_usage":true}}`},
 	} {
 		m := message{body: [][]byte{[]byte(c.body)}, edits: usage}
-		if err := New(&Provider{}, Options{Members: c.members}).change(&perigee.Request{}, &m); err != nil {
+		if err := New(&Provider{}, Options{Members: c.members}).change(&perigee.Request{}, &Wire{}, &m); err != nil {
 			t.Fatal(err)
 		}
 		if got := string(joined(m.body)); got != c.want {

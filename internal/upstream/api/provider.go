@@ -21,6 +21,12 @@ type Provider struct {
 	// authorize adds a key to the headers of a request. It is not called if there is no key.
 	authorize func(h http.Header, key perigee.Secret)
 
+	// access authorizes requests in place of keys. It is nil for a provider with keys.
+	access access
+
+	// address replaces the base URL of the configuration if it is not empty.
+	address string
+
 	// header has the headers of each request, unless the client or the configuration sets other
 	// values. clientHeaders are prefixes of names, in canonical form: headers of clients that
 	// begin with one of them are sent to a method of their dialect that is raw.
@@ -54,7 +60,6 @@ type Provider struct {
 	pathInURL bool
 
 	readsURLs bool // the provider fetches files on the web
-	snakeCase bool // members of requests may be written in snake case instead of lower camel case
 
 	// responses is the part of a URL before the id of a response that the provider stores. It is
 	// empty if it stores none.
@@ -66,6 +71,10 @@ type Provider struct {
 	// decodeError reads the body of an error. status is 0 for an error inside an answer with
 	// status 200.
 	decodeError func(status int, body []byte) *perigee.Error
+
+	// owns reports whether the API method wrote the body of an error, in its dialect, and not a server
+	// before it. If it is nil, all are.
+	owns func(body []byte) bool
 
 	// barelyLimited is set if a rate limit without a delay is a quota that is used up.
 	barelyLimited bool
@@ -84,6 +93,21 @@ var Providers = map[string]func(config.Upstream) *Provider{
 	config.KindOllama:    newOllama,
 }
 
+// An access authorizes requests with access tokens that it gets and renews itself. All methods may be
+// called concurrently, after use.
+type access interface {
+	// use sets how tokens are requested. It is called once, before all other methods.
+	use(transport http.RoundTripper, userAgent string)
+	// authorize adds a token to a request, and to its URL what belongs to the account of the token. An
+	// error ends the call.
+	authorize(req *http.Request) error
+	// refused is called for a request with a token that the provider has refused. The next request
+	// gets another one.
+	refused(req *http.Request)
+	// unusable returns why no request can be authorized, or "" if that is not known.
+	unusable() string
+}
+
 // A Wire is an API method of a provider that answers prompts.
 type Wire struct {
 	// dialect is the dialect of the method. Clients of that dialect get the provider's own chunks.
@@ -95,6 +119,9 @@ type Wire struct {
 
 	// lines is set if a stream has lines in place of events.
 	lines bool
+
+	// snakeCase is set if members of requests may be written in snake case instead of lower camel case.
+	snakeCase bool
 
 	// stops is how many stop sequences the method takes; math.MaxInt means that it has no limit.
 	stops int

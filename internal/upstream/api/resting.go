@@ -19,7 +19,7 @@ func (u *Upstream) Resting(model string) (why string, until time.Time) {
 		return "", until
 	}
 	if len(u.keys.keys) == 1 {
-		return "the provider has limited its API key", until
+		return "the provider has limited its " + u.credential(), until
 	}
 	return fmt.Sprintf("the provider has limited its %d API keys", len(u.keys.keys)), until
 }
@@ -60,13 +60,16 @@ func (u *Upstream) KeyProblems() (list []perigee.KeyProblem) {
 	all, name := len(u.keys.keys), u.opts.Name
 	if len(refused) > 0 {
 		why := fmt.Sprintf("the provider refuses API key %s of %d", strings.Join(refused, " and "), all)
-		if u.keyless {
+		switch {
+		case u.keyless:
 			why = noKeys
+		case u.access != nil:
+			why = "the provider refuses its access token"
 		}
 		list = append(list, perigee.KeyProblem{Upstream: name, Why: why})
 	}
 	for _, q := range slices.SortedFunc(maps.Keys(limited), func(a, b quota) int { return strings.Compare(a.model, b.model) }) {
-		why := "its API key is limited"
+		why := "its " + u.credential() + " is limited"
 		if all > 1 {
 			why = fmt.Sprintf("its %d API keys are limited", all)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt/providererr"
+	"perigee/internal/lib/redact"
 	"perigee/internal/lib/wire"
 )
 
@@ -106,6 +107,12 @@ func isShort(err error) bool {
 	return ok && e.Status == http.StatusTooManyRequests && e.Retry > 0 && e.Retry <= shortDelay
 }
 
+// isRefused reports whether the provider has refused the credentials of a request.
+func isRefused(err error) bool {
+	e, ok := errors.AsType[*perigee.Error](err)
+	return ok && e.Status == http.StatusUnauthorized
+}
+
 // do sends a request with one key after the other until one is accepted. It waits for a rate limit of at most shortDelay once, for all keys together. The response
 // has status 200; the caller ends the trail. If no key is accepted, do returns the most helpful
 // error.
@@ -117,6 +124,11 @@ func (u *Upstream) do(ctx context.Context, out *outgoing, q quota, t *trail) (*h
 	for _, key := range u.keys.order(q, now) {
 		t.tries(key, now)
 		resp, err := u.try(ctx, out, key)
+		if u.access != nil && isRefused(err) {
+			t.failed(u.explain(ctx, "", err))
+			t.tries(key, u.opts.Now())
+			resp, err = u.try(ctx, out, key) // with another token
+		}
 		if !waited && isShort(err) && ctx.Err() == nil {
 			waited = true
 			t.failed(u.explain(ctx, "", err))
@@ -161,10 +173,13 @@ func (u *Upstream) request(ctx context.Context, method, target string, client ht
 	if u.opts.UserAgent != "" {
 		req.Header.Set("User-Agent", u.opts.UserAgent)
 	}
-	if !key.secret.IsZero() {
+	switch {
+	case u.access != nil:
+		err = u.access.authorize(req)
+	case !key.secret.IsZero():
 		u.authorize(req.Header, key.secret)
 	}
-	return req, nil
+	return req, err
 }
 
 func (u *Upstream) try(ctx context.Context, out *outgoing, key *key) (*http.Response, error) {
@@ -193,6 +208,13 @@ func (u *Upstream) try(ctx context.Context, out *outgoing, key *key) (*http.Resp
 	}
 	defer resp.Body.Close()
 	explanation, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
+	if u.access != nil {
+		token := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
+		explanation = redact.New(perigee.NewSecret(token)).Clean(explanation)
+		if status == http.StatusUnauthorized {
+			u.access.refused(req)
+		}
+	}
 	e := u.decodeError(status, explanation)
 	if 0 < status && status < http.StatusBadRequest { // such as a redirect, which is not followed with the key
 		e.Class, e.Hint = perigee.ClassUnavailable, u.checkURL()
@@ -206,7 +228,7 @@ func (u *Upstream) try(ctx context.Context, out *outgoing, key *key) (*http.Resp
 	if lacksMethod(status, req.URL.Path, e.Message, explanation) {
 		e = u.withoutMethod(req.URL, resp, e, explanation)
 	}
-	if status >= http.StatusBadRequest && out.dialect != "" && passes(e, explanation) {
+	if status >= http.StatusBadRequest && out.dialect != "" && passes(e, explanation) && (u.owns == nil || u.owns(explanation)) {
 		e.Raw = &perigee.RawError{Dialect: out.dialect, Status: status, Header: u.answerHeader(out, resp), Body: explanation}
 	}
 	return nil, e

@@ -57,14 +57,14 @@ func (x *exchange) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer x.sent.release()
-	if err = x.change(x.req, &x.sent); err != nil {
+	if err = x.change(x.req, x.via, &x.sent); err != nil {
 		return err
 	}
 	if err = x.ask(ctx, &x.sent); err == nil || x.started || x.via.repair == nil {
 		return err
 	}
 	if repaired, ok := x.via.repair(x.req, &x.sent, err); ok {
-		if err := x.change(x.req, &repaired); err != nil {
+		if err := x.change(x.req, x.via, &repaired); err != nil {
 			return err
 		}
 		if bytes.Equal(slices.Concat(repaired.body...), slices.Concat(x.sent.body...)) {
