@@ -31,6 +31,9 @@ func TestTranscripts(t *testing.T) {
 				daemontest.SignIn(t, setup.Dir, daemontest.SignedIn("ada@example.com", "ada-project", "refresh-of-ada"))
 				setup.Config = strings.ReplaceAll(setup.Config, "{{sign-in}}", daemontest.SignInServer(t))
 			}
+			if strings.Contains(setup.Config, "{{google}}") {
+				setup.Config = strings.ReplaceAll(setup.Config, "{{google}}", daemontest.GoogleCredentials(t))
+			}
 			return daemontest.Launch(ctx, daemontest.Sources(setup.Config, setup.Dir), func(o *daemon.Options) {
 				o.Now, o.NewID = setup.Clock.Now, setup.IDs.New
 				o.Logger = slog.New(slog.DiscardHandler)

@@ -11,8 +11,9 @@ import (
 
 // An Envelope has the members of a request that are not in its prompt.
 type Envelope struct {
-	Model  string
-	Stream bool
+	Model   string
+	Version string // anthropic_version, for servers that have the model in the URL; Model is not written then
+	Stream  bool
 }
 
 // EncodeRequest writes a prompt as the body of /v1/messages. Equal prompts give equal bytes. The
@@ -102,7 +103,11 @@ type requestWriter struct{ rawjson.Writer }
 
 func (w *requestWriter) request(p *perigee.Prompt, e Envelope) {
 	g := &p.Generation
-	w.Object().Key("model").String(e.Model)
+	if e.Version != "" {
+		w.Object().Key("anthropic_version").String(e.Version)
+	} else {
+		w.Object().Key("model").String(e.Model)
+	}
 	if g.MaxOutputTokens != nil {
 		w.Key("max_tokens").Int(*g.MaxOutputTokens)
 	}

@@ -310,10 +310,10 @@ type Upstream struct {
 	// The kind of source.
 	Kind string `yaml:"kind" required:"true"`
 
-	// The base URL of the API.
+	// The base URL of the API. For vertex, the default depends on location.
 	URL string `yaml:"url" kinds:"@keys" format:"url"`
 
-	// API keys; at least one is required, except for kind ollama, and for servers of kind openai other than OpenAI. When a key runs out of quota for a model, calls of that
+	// API keys; at least one is required, except for kinds vertex and ollama, and for servers of kind openai other than OpenAI. When a key runs out of quota for a model, calls of that
 	// model use the next one until the quota resets. A key that the provider rejects is not used
 	// for a minute. If no other key answers, these are tried, too.
 	Keys []perigee.Secret `yaml:"keys" kinds:"@keys" example:"env:GEMINI_API_KEY"`
@@ -328,7 +328,22 @@ type Upstream struct {
 
 	// Whether perigee marks conversations of clients of other APIs for the provider's prompt cache:
 	// auto adds one mark to requests that have none. Clients of the Messages API set their own.
-	Cache string `yaml:"cache" kinds:"anthropic" default:"auto" enum:"auto,off"`
+	Cache string `yaml:"cache" kinds:"anthropic,vertex" default:"auto" enum:"auto,off"`
+
+	// The project of Google Cloud. Empty means $GOOGLE_CLOUD_PROJECT, or else the project that the
+	// credentials name.
+	Project string `yaml:"project" kinds:"vertex" format:"place?" example:"my-project"`
+
+	// The location of the models: global, us, eu, or a region such as europe-west4. Empty means
+	// $GOOGLE_CLOUD_LOCATION, or else global.
+	Location string `yaml:"location" kinds:"vertex" format:"place?" example:"europe-west4"`
+
+	// Where the Google credentials are. auto: the file that GOOGLE_APPLICATION_CREDENTIALS names, or
+	// else the one that gcloud auth application-default login writes. file:PATH is another file of
+	// the same form; a relative path is resolved against the directory of the configuration file.
+	// metadata: the metadata server of a machine of Google. A file that has changed is read again.
+	// With keys, calls use these instead, and only Gemini models are available.
+	Credentials string `yaml:"credentials" kinds:"vertex" default:"auto" format:"credentials" example:"file:~/service-account.json"`
 
 	// The most tokens that a model is loaded with: prompt and answer together. perigee asks for what a
 	// request needs, in steps of 4096, and doubles that when a later request needs more, because the

@@ -250,15 +250,25 @@ func (l *loader) set(s setting, text string, origin Origin) {
 		return
 	}
 	s.value.Set(value)
-	if !isPath(s.field.format) || s.field.format == "program" && text == KindSimulator {
+	if s.field.format == "credentials" {
+		if path, ok := strings.CutPrefix(text, filePrefix); ok {
+			l.setPath(s, filePrefix, path)
+		}
 		return
 	}
-	path, ok := l.src.expand(text)
+	if isPath(s.field.format) && (s.field.format != "program" || text != KindSimulator) {
+		l.setPath(s, "", text)
+	}
+}
+
+// setPath sets s to a path behind a prefix.
+func (l *loader) setPath(s setting, prefix, path string) {
+	path, ok := l.src.expand(path)
 	if !ok {
 		l.refuse(s.key, "the home directory is not known", "write the path without ~")
 		return
 	}
-	s.value.SetString(l.besideFile(path, origin))
+	s.value.SetString(prefix + l.besideFile(path, l.Origins[s.key]))
 }
 
 // isPath reports whether texts of a format are paths.

@@ -15,6 +15,9 @@ import (
 	"perigee/internal/store/vault"
 )
 
+// filePrefix is the beginning of a text that refers to a file.
+const filePrefix = "file:"
+
 // maxName is the longest name of a key or an upstream in bytes: names are in headers and tables.
 const maxName = 100
 
@@ -23,7 +26,7 @@ const maxName = 100
 var formats = map[string]func(text string) string{
 	"listen": checkListen, "url": checkURL, "proxy": checkProxy, "origin": checkOrigin, "host": checkHost, "postgres": checkPostgres,
 	"name": checkName, "token": checkToken, "glob": checkGlob, "path": checkPath, "program": checkPath, "email": checkEmail,
-	"headers": checkHeaders, "member": checkMember,
+	"headers": checkHeaders, "member": checkMember, "place": checkPlace, "credentials": checkCredentials,
 	"hosts": func(text string) string {
 		if _, err := netguard.ParseHosts([]string{text}); err != nil {
 			return "expected a host such as api.example.org or *.example.org (" + errors.Unwrap(err).Error() + ")"
@@ -64,6 +67,27 @@ func checkToken(text string) string {
 		return "expected a name without spaces"
 	}
 	return ""
+}
+
+// checkPlace checks a part of the host or the path of a URL.
+func checkPlace(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("-.:_", r)
+	}) {
+		return "expected an identifier of Google Cloud, in lower case"
+	}
+	return ""
+}
+
+func checkCredentials(text string) string {
+	path, isFile := strings.CutPrefix(text, filePrefix)
+	switch {
+	case text == "auto", text == "metadata":
+		return ""
+	case !isFile || path == "":
+		return "expected auto, metadata, or file: and a path"
+	}
+	return checkPath(path)
 }
 
 func checkName(text string) string {

@@ -117,6 +117,8 @@ func exampleValue(f *field, kind string) string {
 		return "my-" + kind
 	case kind != "" && (f.path == "Upstream.Name" || f.path == "Upstream.Kind"):
 		return kind
+	case f.path == "Upstream.Keys" && kind == KindVertex: // the settings of the tokens are in the example
+		return "[]"
 	case kind != "" && f.path == "Upstream.Keys":
 		return "[env:" + KindOf(kind).KeyVariable + "]"
 	case f.path == "Upstream.AcceptTermsRisk":

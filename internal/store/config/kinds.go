@@ -12,6 +12,7 @@ const (
 	KindOpenAI      = "openai"
 	KindAnthropic   = "anthropic"
 	KindOllama      = "ollama"
+	KindVertex      = "vertex"
 	KindAntigravity = "antigravity"
 	KindLangserver  = "langserver"
 	KindIDE         = "ide"
@@ -68,6 +69,11 @@ var Kinds = []Kind{
 		Name: KindOllama, About: "is a server of Ollama, in its own API",
 		Keys: true, KeyVariable: "OLLAMA_API_KEY", NoKey: true, URL: "http://127.0.0.1:11434",
 		Provider: "ollama", OwnModels: true, Lacks: []models.Family{models.Claude, models.Gemini, models.Gemini2, models.Image, models.Embedding},
+	},
+	{
+		Name: KindVertex, About: "is Vertex AI of Google Cloud, with Gemini and Claude",
+		Keys: true, KeyVariable: "VERTEX_API_KEY", NoKey: true, URL: "https://aiplatform.googleapis.com",
+		Provider: "gcp.vertex_ai", OwnModels: true, Lacks: []models.Family{models.GPTOSS},
 	},
 	{
 		Name: KindAntigravity, About: "is the Antigravity gateway with your own Google sign-in",

@@ -187,6 +187,8 @@ func (l *loader) checkUpstreams() {
 			l.checkNoVersion(u, key+".url", "/v1", "/v1/messages", "/v1/models")
 		case KindOllama:
 			l.checkNoVersion(u, key+".url", "/v1", "/api", "/api/chat")
+		case KindVertex:
+			l.checkVertex(u, key)
 		case KindAntigravity:
 			l.checkNotEmpty(key+".endpoints", u.Endpoints, "an address")
 			l.checkNotEmpty(key+".pools", u.Pools, "a pool")
@@ -201,6 +203,15 @@ func (l *loader) checkUpstreams() {
 // needsKey reports whether calls of the upstream need a key.
 func (u *Upstream) needsKey(k Kind) bool {
 	return u.Auth != "none" && !k.NoKey && (!k.Keyless || u.URL == "" || sameHost(u.URL, k.URL))
+}
+
+// checkVertex refuses settings of a project beside API keys, which belong to a project themselves.
+func (l *loader) checkVertex(u Upstream, key string) {
+	for _, name := range []string{"project", "location", "credentials"} {
+		if at := key + "." + name; len(u.Keys) > 0 && l.isSet(at) {
+			l.problem(at, at+": keys are set, too, and API keys belong to a project and the location global", "remove keys, or "+name)
+		}
+	}
 }
 
 // sameHost reports whether two addresses have the same host.

@@ -29,30 +29,10 @@ const anthropicVersion = "2023-06-01"
 
 // Anthropic returns the provider of the Messages API, at Anthropic or at a compatible server.
 func Anthropic(u config.Upstream) *Provider {
-	a := &anthropicProvider{cache: u.Cache != "off" && !configures(u, "cache_control"), limit: limitOf(u), schemas: schema.NewCache(schema.CacheBytes)}
-	w := &Wire{
-		dialect: perigee.DialectAnthropic,
-		raw:     true,
-		stops:   math.MaxInt,
-		target:  func(base, _ string, _ bool) string { return base + messagesPath },
-		message: func(req *perigee.Request) (message, error) {
-			return a.message(req, func(prompt *perigee.Prompt) message {
-				pieces, buffer := dialect.EncodePieces(prompt, dialect.Envelope{Model: req.Model, Stream: req.Stream}, wire.Buffer)
-				return newMessage(req, pieces, buffer)
-			})
-		},
-		decoder: func(bool) decoder { return new(dialect.Decoder) },
-		repair:  a.repair,
-		count: &counting{
-			target: func(base, _ string) string { return base + messagesCountPath },
-			message: func(req *perigee.Request) (message, error) {
-				return a.message(req, func(prompt *perigee.Prompt) message {
-					return message{body: [][]byte{dialect.EncodeCountRequest(prompt, req.Model)}}
-				})
-			},
-			decode: dialect.DecodeTokenCount,
-		},
-	}
+	a := newMessages(u)
+	w := a.wire()
+	w.target = func(base, _ string, _ bool) string { return base + messagesPath }
+	w.count.target = func(base, _ string) string { return base + messagesCountPath }
 	return &Provider{
 		authorize:     authorization(cmp.Or(u.Auth, "x-api-key")),
 		header:        http.Header{"Anthropic-Version": {anthropicVersion}},
@@ -90,9 +70,54 @@ const (
 	messagesCountPath = messagesPath + "/count_tokens"
 )
 
+// newMessages returns a provider with the settings of an upstream.
+func newMessages(u config.Upstream) *anthropicProvider {
+	return &anthropicProvider{cache: u.Cache != "off" && !configures(u, "cache_control"), limit: limitOf(u), schemas: schema.NewCache(schema.CacheBytes)}
+}
+
+// wire returns the API method for messages, without its URLs.
+func (a *anthropicProvider) wire() *Wire {
+	return &Wire{
+		dialect: perigee.DialectAnthropic,
+		raw:     true,
+		stops:   math.MaxInt,
+		message: func(req *perigee.Request) (message, error) {
+			return a.message(req, func(prompt *perigee.Prompt) message {
+				pieces, buffer := dialect.EncodePieces(prompt, a.envelope(req), wire.Buffer)
+				return newMessage(req, pieces, buffer)
+			})
+		},
+		decoder: func(bool) decoder { return new(dialect.Decoder) },
+		repair:  a.repair,
+		count: &counting{
+			message: func(req *perigee.Request) (message, error) {
+				return a.message(req, func(prompt *perigee.Prompt) message {
+					return message{body: [][]byte{dialect.EncodeCountRequest(prompt, req.Model)}}
+				})
+			},
+			decode: dialect.DecodeTokenCount,
+		},
+	}
+}
+
+// envelope returns the members of a request that are not in its prompt.
+func (a *anthropicProvider) envelope(req *perigee.Request) dialect.Envelope {
+	return dialect.Envelope{Model: req.Model, Version: a.version, Stream: req.Stream}
+}
+
+// naming returns the changes after which a client's body names the model as the server wants it.
+func (a *anthropicProvider) naming(model string) []*change {
+	if a.version == "" {
+		return []*change{{name: "model", value: rawjson.AppendString(nil, model), quiet: true}}
+	}
+	return []*change{{name: "model", drop: true, quiet: true},
+		{name: "anthropic_version", value: rawjson.AppendString(nil, a.version), keep: true, quiet: true}}
+}
+
 // An anthropicProvider has the settings of one upstream, and the rules of its models.
 type anthropicProvider struct {
-	cache   bool // add a mark for the prompt cache to translated requests
+	version string // of the API, where bodies have it in place of the model
+	cache   bool   // add a mark for the prompt cache to translated requests
 	limit   limitRule
 	schemas *schema.Cache
 
@@ -229,7 +254,7 @@ func (a *anthropicProvider) ownBytes(req *perigee.Request) (m message, err error
 	if found.Dropped {
 		m.notes = append(m.notes, perigee.OtherReasoning)
 	}
-	m.edits = []*change{{name: "model", value: rawjson.AppendString(nil, req.Model), quiet: true}}
+	m.edits = a.naming(req.Model)
 	if found.Lost {
 		m.notes = append(m.notes, perigee.Note{Action: perigee.NoteDropped, Subject: lostThoughts})
 		m.edits = append(m.edits, &change{name: "thinking", drop: true, quiet: true})
@@ -279,7 +304,7 @@ func (a *anthropicProvider) repair(req *perigee.Request, sent *message, refused 
 		return m, false
 	}
 	m, err := a.translated(req, *spec, func(prompt *perigee.Prompt) message {
-		return message{body: [][]byte{dialect.EncodeRequest(prompt, dialect.Envelope{Model: req.Model, Stream: req.Stream})}}
+		return message{body: [][]byte{dialect.EncodeRequest(prompt, a.envelope(req))}}
 	})
 	if err != nil {
 		return m, false
@@ -326,7 +351,7 @@ func (a *anthropicProvider) closeRound(req *perigee.Request, sent *message) (m m
 		return m, false
 	}
 	m, err = a.translated(req.WithPrompt(prompt), a.spec(req.Model), func(prompt *perigee.Prompt) message {
-		return message{body: [][]byte{dialect.EncodeRequest(prompt, dialect.Envelope{Model: req.Model, Stream: req.Stream})}}
+		return message{body: [][]byte{dialect.EncodeRequest(prompt, a.envelope(req))}}
 	})
 	m.notes, m.anew = append(m.notes, note), true
 	return m, err == nil

@@ -91,6 +91,7 @@ var Providers = map[string]func(config.Upstream) *Provider{
 	config.KindOpenAI:    newOpenAI,
 	config.KindAnthropic: Anthropic,
 	config.KindOllama:    newOllama,
+	config.KindVertex:    newVertex,
 }
 
 // An access authorizes requests with access tokens that it gets and renews itself. All methods may be

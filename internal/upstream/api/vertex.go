@@ -1,0 +1,356 @@
+package api
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"perigee"
+	"perigee/internal/account/adc"
+	"perigee/internal/adapt/models"
+	messages "perigee/internal/dialect/anthropic"
+	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/lib/lazyregexp"
+	"perigee/internal/lib/rawjson"
+	"perigee/internal/store/config"
+)
+
+const (
+	// The versions of the API. Only v1beta1 has all that Gemini can do; Claude is in v1.
+	vertexGemini = "/v1beta1"
+	vertexClaude = "/v1"
+
+	// vertexVersion is the version of the Messages API on Vertex AI.
+	vertexVersion = "vertex-2023-10-16"
+)
+
+// newVertex returns the provider of Vertex AI. Models of Google have Gemini's API, and Claude has
+// the Messages API.
+func newVertex(u config.Upstream) *Provider {
+	location := cmp.Or(u.Location, os.Getenv("GOOGLE_CLOUD_LOCATION"), "global")
+	p := &Provider{
+		authorize:     Gemini.authorize,
+		clientHeaders: []string{"Anthropic-"},
+		raw:           vertexRaw,
+		models:        &listing{target: vertexModels, decode: decodeVertexModels(len(u.Keys) == 0)},
+		decodeError:   decodeVertexError,
+		owns:          isMessagesError,
+		checkAnswer:   dialect.CheckAnswer,
+		reasoning: func(req *perigee.Request) perigee.Reasoning {
+			reasoning := models.Of(req.Model).Family.Reasoning()
+			if reasoning.Form == perigee.ReasoningInParts && reasoning.Provider != "" {
+				reasoning.Provider = "vertex gemini" // it is unknown whether the Gemini API accepts it
+			}
+			return reasoning
+		},
+	}
+	if len(u.Keys) == 0 {
+		p.access = &vertexAccess{source: adc.New(u.Credentials), name: u.Name, project: cmp.Or(u.Project, os.Getenv("GOOGLE_CLOUD_PROJECT")), location: location}
+	}
+	if u.URL == "" || u.URL == config.KindOf(config.KindVertex).URL {
+		p.address = vertexAddress(location)
+		if len(u.Keys) > 0 {
+			p.address = vertexAddress("global")
+		}
+	}
+	claude, keys := newVertexClaude(u), len(u.Keys) > 0
+	p.wire = func(req *perigee.Request) *Wire {
+		if publisher, _ := vertexModel(req.Model); publisher == "anthropic" && !keys {
+			return claude
+		}
+		return vertexGeminiWire
+	}
+	return p
+}
+
+// vertexAddress returns the base URL of a location.
+func vertexAddress(location string) string {
+	switch location {
+	case "global":
+		return "https://aiplatform.googleapis.com"
+	case "us", "eu":
+		return "https://aiplatform." + location + ".rep.googleapis.com"
+	}
+	return "https://" + location + "-aiplatform.googleapis.com"
+}
+
+// dated matches the date at the end of a name of Anthropic's.
+var dated = lazyregexp.New(`-(20\d{6})$`)
+
+// vertexModel returns the publisher of a model, which may be in its name, and the name as Vertex AI has
+// it.
+func vertexModel(name string) (publisher, id string) {
+	publisher, id, found := strings.Cut(name, "/")
+	if !found {
+		publisher, id = "google", name
+		if strings.HasPrefix(name, "claude-") {
+			publisher = "anthropic"
+		}
+	}
+	if publisher == "anthropic" {
+		id = dated().ReplaceAllString(id, "@$1")
+	}
+	return publisher, id
+}
+
+// vertexTarget returns the URL of a method of a model, without the project.
+func vertexTarget(base, version, model, method string) string {
+	publisher, id := vertexModel(model)
+	return base + version + "/publishers/" + url.PathEscape(publisher) + "/models/" + url.PathEscape(id) + ":" + method
+}
+
+// A vertexAccess authorizes requests with Google credentials.
+type vertexAccess struct {
+	source            *adc.Source
+	name              string // of the upstream
+	project, location string
+}
+
+func (a *vertexAccess) use(transport http.RoundTripper, userAgent string) {
+	a.source.Use(transport, userAgent)
+}
+
+func (a *vertexAccess) unusable() string { return a.source.Unusable() }
+
+func (a *vertexAccess) refused(req *http.Request) {
+	_, token, _ := strings.Cut(req.Header.Get("Authorization"), " ")
+	a.source.Refused(perigee.NewSecret(token))
+}
+
+// authorize adds a token, and the project to the path of a method. The list of models belongs to no
+// project. Calls of a person need one that they are charged to.
+func (a *vertexAccess) authorize(req *http.Request) error {
+	token, err := a.source.Token(req.Context())
+	if err != nil {
+		return a.explain(err)
+	}
+	project := cmp.Or(a.project, token.Project)
+	if req.Method == http.MethodPost {
+		if project == "" {
+			return a.explain(perigee.Errorf(perigee.ClassForbidden, "the Google credentials name no project").
+				WithHint("set project of the upstream, or GOOGLE_CLOUD_PROJECT"))
+		}
+		place := "/projects/" + project + "/locations/" + a.location + "/publishers/"
+		req.URL.Path = strings.Replace(req.URL.Path, "/publishers/", place, 1)
+		req.URL.RawPath = strings.Replace(req.URL.RawPath, "/publishers/", place, 1)
+	}
+	req.Header.Set("Authorization", "Bearer "+token.Access.Reveal())
+	quota := token.Quota
+	if token.User {
+		quota = cmp.Or(quota, project)
+	}
+	if quota != "" && req.Header.Get("X-Goog-User-Project") == "" {
+		req.Header.Set("X-Goog-User-Project", quota)
+	}
+	return nil
+}
+
+// explain adds the name of the upstream to an error.
+func (a *vertexAccess) explain(err error) error {
+	e, ok := err.(*perigee.Error)
+	if !ok {
+		return err // the call has ended
+	}
+	c := *e
+	c.Message = "upstream " + a.name + ": " + c.Message
+	if c.Public != "" {
+		c.Public = "upstream " + a.name + ": " + c.Public
+	}
+	return &c
+}
+
+// vertexRaw returns the URL that a recorded request was sent to.
+func vertexRaw(base string, r *perigee.RawRequest) string {
+	publisher, _ := vertexModel(r.Model)
+	switch {
+	case publisher != "anthropic":
+		return vertexTarget(base, vertexGemini, r.Model, rawGeminiMethod(r))
+	case r.Operation == perigee.OperationCount:
+		return base + vertexCountPath
+	}
+	return vertexTarget(base, vertexClaude, r.Model, predictMethod(r.Stream))
+}
+
+var vertexGeminiWire = &Wire{
+	dialect:   perigee.DialectGemini,
+	snakeCase: true,
+	stops:     geminiWire.stops,
+	target: func(base, model string, stream bool) string {
+		return vertexTarget(base, vertexGemini, model, generateMethod(stream))
+	},
+	message: func(req *perigee.Request) (message, error) {
+		_, id := vertexModel(req.Model)
+		m, err := geminiWire.message(req.WithModel(id))
+		if err != nil || !isVerbatimGemini(req) {
+			return m, err
+		}
+		return forVertex(req, m)
+	},
+	decoder: geminiWire.decoder,
+	repair: func(req *perigee.Request, sent *message, refused error) (message, bool) {
+		m, ok := repairGemini(req, sent, refused)
+		if ok && isVerbatimGemini(req) {
+			repaired, err := forVertex(req, m)
+			return repaired, err == nil
+		}
+		return m, ok
+	},
+	count: &counting{
+		target: func(base, model string) string { return vertexTarget(base, vertexGemini, model, "countTokens") },
+		message: func(req *perigee.Request) (message, error) {
+			_, id := vertexModel(req.Model)
+			m, err := geminiMessage(req.WithModel(id), func(prompt *perigee.Prompt) message {
+				return message{body: [][]byte{dialect.EncodeRequest(prompt)}}
+			})
+			if err != nil {
+				return m, err
+			}
+			m.body = [][]byte{dialect.VertexCount(slices.Concat(m.body...))}
+			if isVerbatimGemini(req) {
+				return forVertex(req, m)
+			}
+			return m, nil
+		},
+		decode: dialect.DecodeTokenCount,
+	},
+}
+
+// forVertex returns a message of a client of the Gemini API as Vertex AI takes it.
+func forVertex(req *perigee.Request, m message) (message, error) {
+	body := slices.Concat(m.body...)
+	edits, notes := dialect.ForVertex(body)
+	if err := req.RefuseIfStrict(notes); err != nil {
+		return m, err
+	}
+	m.body, m.notes = rawjson.Pieces(body, edits...), slices.Concat(m.notes, notes)
+	return m, nil
+}
+
+// vertexCountPath is the method that counts tokens for all Claude models.
+const vertexCountPath = vertexClaude + "/publishers/anthropic/models/count-tokens:rawPredict"
+
+func predictMethod(stream bool) string {
+	if stream {
+		return "streamRawPredict"
+	}
+	return "rawPredict"
+}
+
+// newVertexClaude returns the method of Claude models. The model is in the URL; a count has it in the
+// body.
+func newVertexClaude(u config.Upstream) *Wire {
+	a := newMessages(u)
+	a.version = vertexVersion
+	w := a.wire()
+	w.target = func(base, model string, stream bool) string {
+		return vertexTarget(base, vertexClaude, model, predictMethod(stream))
+	}
+	w.count.target = func(base, _ string) string { return base + vertexCountPath }
+	count := w.count.message
+	w.count.message = func(req *perigee.Request) (message, error) {
+		_, id := vertexModel(req.Model)
+		m, err := count(req.WithModel(id))
+		m.edits = slices.DeleteFunc(m.edits, func(c *change) bool { return c.name == "model" })
+		m.edits = append(m.edits, &change{name: "model", value: rawjson.AppendString(nil, id), quiet: true})
+		return m, err
+	}
+	return w
+}
+
+// vertexModels returns the URL of a page of the list of models of Google.
+func vertexModels(base, page string) string {
+	target := base + vertexGemini + "/publishers/google/models?pageSize=200"
+	if page != "" {
+		target += "&pageToken=" + url.QueryEscape(page)
+	}
+	return target
+}
+
+// decodeVertexModels returns a function that reads a page of the list, without models that answer no
+// prompts. With claude, the known Claude models follow the last page: Vertex AI does not list them.
+func decodeVertexModels(claude bool) func([]byte) ([]perigee.Model, string, error) {
+	return func(answer []byte) (list []perigee.Model, next string, err error) {
+		list, next, err = dialect.DecodePublisherModels(answer)
+		list = slices.DeleteFunc(list, func(m perigee.Model) bool {
+			return !strings.HasPrefix(m.ID, "gemini-") && !strings.Contains(m.ID, "embedding")
+		})
+		for i := range list {
+			addSpec(&list[i], models.Of(list[i].ID))
+		}
+		if err == nil && next == "" && claude {
+			for _, spec := range models.OnVertex {
+				m := perigee.Model{ID: spec.ID}
+				addSpec(&m, spec)
+				list = append(list, m)
+			}
+		}
+		return list, next, err
+	}
+}
+
+// addSpec adds what is known of a model.
+func addSpec(m *perigee.Model, spec models.Spec) {
+	m.Context, m.Output, m.Thinking = spec.Context, spec.Output, spec.Thinking.Max > 0
+	m.Methods = []string{"generateContent", "countTokens"}
+	if spec.Family == models.Embedding {
+		m.Methods = []string{"embedContent"}
+	}
+}
+
+// isMessagesError reports whether the body of an error is of the Messages API. Google refuses requests
+// before they reach it.
+func isMessagesError(body []byte) bool {
+	if rawjson.Check(body) != nil {
+		return false
+	}
+	start, end, found := rawjson.Find(body, "type")
+	return found && string(body[start:end]) == `"error"`
+}
+
+// vertexSteps are the hints for errors of Vertex AI, by a part of the message or of its details, in
+// lower case.
+var vertexSteps = []struct{ part, hint string }{
+	{"quota project", "name the project that calls are charged to: gcloud auth application-default set-quota-project PROJECT"},
+	{"user_project_denied", "choose a project that you may use: gcloud auth application-default set-quota-project PROJECT"},
+	{"service_disabled", "enable the API: gcloud services enable aiplatform.googleapis.com"},
+	{"has not been used in project", "enable the API: gcloud services enable aiplatform.googleapis.com"},
+	{"billing", "enable billing for the project in the Google Cloud console"},
+	{"permission", "grant the role Vertex AI User (roles/aiplatform.user) in the project"},
+	{"not found or your project does not have access", "check the name; the model may have to be enabled in Model Garden, or be in another location, such as global"},
+	{"not servable in region", "set location of the upstream to one that has the model, such as global"},
+}
+
+// decodeVertexError reads an error of Google or of the Messages API.
+func decodeVertexError(status int, body []byte) *perigee.Error {
+	if isMessagesError(body) {
+		return messages.DecodeError(status, body)
+	}
+	e := dialect.DecodeError(status, body)
+	text := strings.ToLower(e.Message)
+	switch {
+	case strings.Contains(text, "quota exceeded for"):
+		e.Class = perigee.ClassExhausted
+	case e.Status == http.StatusTooManyRequests && e.Retry == 0 && strings.Contains(text, "resource") && strings.Contains(text, "exhausted"):
+		e.Class = perigee.ClassCapacity // of the provider, which all its customers share
+	case strings.Contains(text, "not servable in region"):
+		e.Class = perigee.ClassNotFound
+	}
+	for _, detail := range e.Details {
+		text += strings.ToLower(string(detail))
+	}
+	if e.Class == perigee.ClassForbidden || e.Class == perigee.ClassNotFound || e.Class == perigee.ClassInvalid {
+		for _, step := range vertexSteps {
+			if strings.Contains(text, step.part) {
+				e.Hint = step.hint
+				break
+			}
+		}
+	}
+	if e.Class == perigee.ClassUnauthenticated {
+		e.Hint = "run gcloud auth application-default login on the machine that runs perigee, or correct keys of the upstream"
+	}
+	return e
+}

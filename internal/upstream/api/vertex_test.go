@@ -1,0 +1,97 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"perigee"
+	"perigee/internal/store/config"
+)
+
+func TestAddressesOfVertex(t *testing.T) {
+	t.Setenv("GOOGLE_CLOUD_LOCATION", "")
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	keys := []perigee.Secret{perigee.NewSecret("express")}
+	for _, test := range []struct {
+		upstream    config.Upstream
+		model, want string
+	}{
+		{config.Upstream{}, "gemini-3-flash", "https://aiplatform.googleapis.com/v1beta1/publishers/google/models/gemini-3-flash:generateContent"},
+		{config.Upstream{Location: "us"}, "gemini-3-flash", "https://aiplatform.us.rep.googleapis.com/v1beta1/publishers/google/models/gemini-3-flash:generateContent"},
+		{config.Upstream{Location: "europe-west4", URL: "https://aiplatform.googleapis.com"}, "google/gemini-3-flash", "https://europe-west4-aiplatform.googleapis.com/v1beta1/publishers/google/models/gemini-3-flash:generateContent"},
+		{config.Upstream{Location: "eu", URL: "https://private.example.com/"}, "claude-opus-5", "https://private.example.com/v1/publishers/anthropic/models/claude-opus-5:rawPredict"},
+		{config.Upstream{}, "anthropic/claude-opus-4-5-20251101", "https://aiplatform.googleapis.com/v1/publishers/anthropic/models/claude-opus-4-5@20251101:rawPredict"},
+		{config.Upstream{}, "claude-opus-4-5@20251101", "https://aiplatform.googleapis.com/v1/publishers/anthropic/models/claude-opus-4-5@20251101:rawPredict"},
+		{config.Upstream{Keys: keys}, "gemini-3-flash", "https://aiplatform.googleapis.com/v1beta1/publishers/google/models/gemini-3-flash:generateContent"},
+	} {
+		u := New(newVertex(test.upstream), Options{URL: test.upstream.URL, Keys: test.upstream.Keys})
+		w := u.wire(&perigee.Request{Model: test.model})
+		if got := w.target(u.opts.URL, test.model, false); got != test.want {
+			t.Errorf("%s at %q: %s, want %s", test.model, test.upstream.Location, got, test.want)
+		}
+		u.Close()
+	}
+	t.Setenv("GOOGLE_CLOUD_LOCATION", "asia-east1")
+	if got := newVertex(config.Upstream{}).address; got != "https://asia-east1-aiplatform.googleapis.com" {
+		t.Errorf("with a location in the environment: %s", got)
+	}
+}
+
+// Each reason for which Google refuses calls has a next step of its own.
+func TestErrorsOfVertex(t *testing.T) {
+	const info = `,"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"REASON","domain":"googleapis.com"}]`
+	status := func(text, name, reason string) string {
+		details := ""
+		if reason != "" {
+			details = strings.Replace(info, "REASON", reason, 1)
+		}
+		return `{"error":{"code":1,"message":"` + text + `","status":"` + name + `"` + details + `}}`
+	}
+	for _, test := range []struct {
+		code       int
+		body       string
+		class      perigee.Class
+		hint       string
+		ofMessages bool
+	}{
+		{429, status("Resource exhausted. Please try again later.", "RESOURCE_EXHAUSTED", ""), perigee.ClassCapacity, "", false},
+		{429, status("Resource has been exhausted (e.g. check quota).", "RESOURCE_EXHAUSTED", ""), perigee.ClassCapacity, "", false},
+		{429, status("Quota exceeded for aiplatform.googleapis.com/generate_content_requests_per_minute", "RESOURCE_EXHAUSTED", ""), perigee.ClassExhausted, "", false},
+		{403, status("Vertex AI API has not been used in project ada before or it is disabled.", "PERMISSION_DENIED", "SERVICE_DISABLED"), perigee.ClassForbidden, "gcloud services enable aiplatform.googleapis.com", false},
+		{403, status("The API requires a quota project, which is not set by default.", "PERMISSION_DENIED", "SERVICE_DISABLED"), perigee.ClassForbidden, "set-quota-project", false},
+		{403, status("Caller does not have required permission to use project ada.", "PERMISSION_DENIED", "USER_PROJECT_DENIED"), perigee.ClassForbidden, "set-quota-project", false},
+		{403, status("Permission 'aiplatform.endpoints.predict' denied on resource", "PERMISSION_DENIED", "IAM_PERMISSION_DENIED"), perigee.ClassForbidden, "roles/aiplatform.user", false},
+		{403, status("This API method requires billing to be enabled.", "PERMISSION_DENIED", "BILLING_DISABLED"), perigee.ClassForbidden, "billing", false},
+		{404, status("Publisher Model `projects/ada/locations/us-east1/publishers/google/models/x` was not found or your project does not have access to it.", "NOT_FOUND", ""), perigee.ClassNotFound, "Model Garden", false},
+		{400, status("Publisher Model claude-opus-5 is not servable in region us-east1.", "FAILED_PRECONDITION", ""), perigee.ClassNotFound, "set location", false},
+		{401, status("Request had invalid authentication credentials.", "UNAUTHENTICATED", "ACCESS_TOKEN_EXPIRED"), perigee.ClassUnauthenticated, "gcloud auth application-default login", false},
+		{429, `{"type":"error","error":{"type":"rate_limit_error","message":"Too many tokens."},"request_id":"req_vrtx_1"}`, perigee.ClassRateLimited, "", true},
+		{529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, perigee.ClassCapacity, "", true},
+	} {
+		e := decodeVertexError(test.code, []byte(test.body))
+		if e.Class != test.class || !strings.Contains(e.Hint, test.hint) || e.Status != test.code || isMessagesError([]byte(test.body)) != test.ofMessages {
+			t.Errorf("%d %s: class %s, hint %q", test.code, test.body, e.Class, e.Hint)
+		}
+		if test.hint == "" && e.Hint != "" {
+			t.Errorf("%d %s: hint %q", test.code, test.body, e.Hint)
+		}
+	}
+}
+
+func TestVertexWithoutProject(t *testing.T) {
+	for _, name := range []string{"GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "GCE_METADATA_HOST"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("APPDATA", t.TempDir())
+	u := New(newVertex(config.Upstream{Name: "cloud"}), Options{Name: "cloud", Transport: http.NewFileTransport(http.Dir("."))})
+	defer u.Close()
+	if why := u.Unusable(); !strings.Contains(why, "application-default login") {
+		t.Errorf("unusable: %q", why)
+	}
+	_, err := u.Models(t.Context())
+	if e := perigee.AsError(err); e.Class != perigee.ClassUnauthenticated || !strings.Contains(e.Message, "upstream cloud: no Google credentials") || strings.Contains(e.Public, "/") {
+		t.Errorf("%s: %v; clients get %q", e.Class, err, e.Public)
+	}
+}
