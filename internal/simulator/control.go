@@ -35,13 +35,18 @@ func (x *exchange) authenticate() bool {
 
 // parsable answers 400 unless the body is declared as JSON and is JSON.
 func (x *exchange) parsable() bool {
+	return x.parsableFor(func(x *exchange, e *statusError) { x.writeError(e) })
+}
+
+// parsableFor is the same with another way to refuse a request.
+func (x *exchange) parsableFor(refuse func(x *exchange, e *statusError)) bool {
 	contentType, _, _ := strings.Cut(x.r.Header.Get("Content-Type"), ";")
 	if strings.TrimSpace(contentType) != "application/json" {
-		x.writeError(invalid("body.content_type", "Invalid JSON payload received. Content-Type is %q, not application/json.", contentType))
+		refuse(x, invalid("body.content_type", "Invalid JSON payload received. Content-Type is %q, not application/json.", contentType))
 		return false
 	}
 	if err := rules.CheckJSON(x.body); err != nil {
-		x.writeError(fromRefusal(rules.RefuseJSON(err)))
+		refuse(x, fromRefusal(rules.RefuseJSON(err)))
 		return false
 	}
 	return true

@@ -298,7 +298,7 @@ func (x *exchange) faultError(fault *Fault) *statusError {
 	delay := time.Duration(fault.Delay)
 	rule := "fault." + fault.Do
 	var e *statusError
-	if x.wire == nil && isVertex(x.r.URL.Path) {
+	if isVertex(x.r.URL.Path) {
 		e = vertexError(fault.Do, model)
 	}
 	switch kind := fault.Do + x.surface(); {

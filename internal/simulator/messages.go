@@ -167,21 +167,25 @@ func (m *messagesWire) refuse(x *exchange, r *anthropic.Refusal) {
 
 // check applies the rules to a request.
 func (m *messagesWire) check(x *exchange, method anthropic.Method) (*anthropic.Request, bool) {
-	var betas []string
-	for _, line := range x.r.Header.Values("anthropic-beta") {
+	r, refusal := anthropic.Check(anthropic.Input{Method: method, Body: x.body, Version: x.r.Header.Get("anthropic-version"),
+		Betas: betasOf(x.r), Signer: m.signer, Thread: m.thread})
+	if refusal != nil {
+		m.refuse(x, refusal)
+		return nil, false
+	}
+	return r, true
+}
+
+// betasOf returns the betas of a request.
+func betasOf(r *http.Request) (betas []string) {
+	for _, line := range r.Header.Values("anthropic-beta") {
 		for _, name := range strings.Split(line, ",") {
 			if name = strings.TrimSpace(name); name != "" {
 				betas = append(betas, name)
 			}
 		}
 	}
-	r, refusal := anthropic.Check(anthropic.Input{Method: method, Body: x.body, Version: x.r.Header.Get("anthropic-version"),
-		Betas: betas, Signer: m.signer, Thread: m.thread})
-	if refusal != nil {
-		m.refuse(x, refusal)
-		return nil, false
-	}
-	return r, true
+	return betas
 }
 
 func (m *messagesWire) count(x *exchange) {
@@ -373,7 +377,7 @@ func (m *messagesWire) translate(x *exchange, e *statusError) *anthropic.Refusal
 	case "capacity", "overloaded_529", "error_mid_stream":
 		status, text = 529, "Overloaded"
 	case "too_long":
-		model, _ := anthropic.FindModel(x.call.Model)
+		model, _ := anthropic.FindModel(strings.Replace(x.call.Model, "@", "-", 1))
 		text = "prompt is too long: " + strconv.Itoa(model.Context+1) + " tokens > " + strconv.Itoa(model.Context) + " maximum"
 	case "timeout_408", "deadline_504":
 		text = "Request timed out"

@@ -84,6 +84,7 @@ type Server struct {
 	openAI    *openAIWire
 	messages  *messagesWire
 	ollama    *ollamaWire
+	claude    *claudeWire
 
 	serviceKeys serviceKeys
 }
@@ -132,6 +133,7 @@ func New(options Options) (*Server, error) {
 		return nil, fmt.Errorf("simulator: there is no profile %q; profiles are %s", options.Profile, strings.Join(openai.Profiles(), ", "))
 	}
 	s.messages, s.ollama = newMessages(s.signer.key), &ollamaWire{}
+	s.claude = &claudeWire{}
 	s.wires = s.mounts()
 	return s, s.Reset()
 }
@@ -190,6 +192,7 @@ func (s *Server) Reset() error {
 	s.cache.clear()
 	s.openAI.store.Clear()
 	s.messages.clear()
+	s.claude.messages.clear()
 	s.ollama.runners.Clear()
 	return nil
 }
@@ -313,6 +316,9 @@ func (x *exchange) peek() {
 		x.call.Model, x.call.secret = x.wire.model(x.r, x.body), x.sentKey()
 		if key := x.people.keyOf(x.call.secret); key != nil {
 			x.call.Account = key.Name
+		}
+		if x.wire == x.server.claude {
+			x.call.Account = x.people.owner(x.bearer())
 		}
 		return
 	}

@@ -31,7 +31,8 @@ func Usage() string {
 		"With such a key in x-api-key, and anthropic-version: POST /v1/messages, POST /v1/messages/count_tokens,\n" +
 		"GET /v1/models, GET /v1/models/ID. There, [[think: redacted]] hides a thought, and [[finish: REASON]] takes a stop reason.\n" +
 		"With an access token of Google Cloud: GET /v1beta1/publishers/google/models,\n" +
-		"POST /v1/projects/sim-vertex/locations/global/publishers/google/models/MODEL:METHOD (Vertex AI).\n" +
+		"POST /v1/projects/sim-vertex/locations/global/publishers/google/models/MODEL:METHOD (Vertex AI),\n" +
+		"and the same with publishers/anthropic: rawPredict, streamRawPredict and count-tokens:rawPredict (Claude).\n" +
 		"Credentials of Google Cloud: POST /token (jwt-bearer), POST /v1/token, GET /computeMetadata/v1/PATH,\n" +
 		"POST /v1/projects/-/serviceAccounts/EMAIL:generateAccessToken.\n" +
 		"Without a key: GET /api/version, /api/tags and /api/ps, POST /api/show, /api/chat, /api/generate and /api/embed (Ollama).\n" +

@@ -188,9 +188,13 @@ func (x *exchange) vertexModel(p vertexPath) (rules.Model, *statusError) {
 	model, found := x.server.catalogue.find(p.model)
 	newer := model.Family == rules.Gemini || model.Family == rules.Image
 	if !found || !ofGoogle(model) || newer && !slices.Contains([]string{"", "global", "us", "eu"}, p.location) {
-		return model, refuse(http.StatusNotFound, "NOT_FOUND", "model.unknown", "Publisher Model `%s` was not found or your project does not have access to it. Please ensure you are using a valid model version. For more information, see: https://cloud.google.com/vertex-ai/generative-ai/docs/learn/model-versions", p.resource())
+		return model, publisherModelMissing(p)
 	}
 	return model, nil
+}
+
+func publisherModelMissing(p vertexPath) *statusError {
+	return refuse(http.StatusNotFound, "NOT_FOUND", "model.unknown", "Publisher Model `%s` was not found or your project does not have access to it. Please ensure you are using a valid model version. For more information, see: https://cloud.google.com/vertex-ai/generative-ai/docs/learn/model-versions", p.resource())
 }
 
 // ofGoogle reports whether a model is one of Google's.

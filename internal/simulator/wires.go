@@ -28,6 +28,9 @@ type wire interface {
 
 // wireOf returns the wire that serves a request, or nil for the APIs of Google.
 func (s *Server) wireOf(r *http.Request) wire {
+	if s.claude.matches(r) {
+		return s.claude
+	}
 	if r.URL.Path == "/v1/token" || isVertex(r.URL.Path) {
 		return nil
 	}

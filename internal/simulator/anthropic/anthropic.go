@@ -37,6 +37,8 @@ type Input struct {
 	// Thread returns the request that a thread continues, with its answer as the last message, by the
 	// ID of the answer. If Thread is nil, no thread is known.
 	Thread func(id string) (body []byte, found bool)
+
+	vertex bool // set by CheckVertex
 }
 
 // A Refusal is an error of the provider.
@@ -115,20 +117,16 @@ func Check(in Input) (*Request, *Refusal) {
 	if refusal := checkVersion(in.Version); refusal != nil {
 		return nil, refusal
 	}
-	if !json.Valid(in.Body) {
-		return nil, invalid("body.json", "The request body is not valid JSON: %s", syntax(in.Body))
-	}
-	root := parse(in.Body)
-	if root.kind() != '{' {
-		return nil, invalid("body.json", "Input should be an object")
+	root, refusal := in.object()
+	if refusal != nil {
+		return nil, refusal
 	}
 	w := walk{betas: in.Betas}
 	schemaOf(in.Method)(&w, "", root)
 	if w.refusal != nil {
 		return nil, w.refusal
 	}
-	root, refusal := in.continued(root)
-	if refusal != nil {
+	if root, refusal = in.continued(root); refusal != nil {
 		return nil, refusal
 	}
 	r := read(in, root)
@@ -139,6 +137,18 @@ func Check(in Input) (*Request, *Refusal) {
 		}
 	}
 	return r, nil
+}
+
+// object returns the body, which must be a JSON object.
+func (in Input) object() (node, *Refusal) {
+	if !json.Valid(in.Body) {
+		return node{}, invalid("body.json", "The request body is not valid JSON: %s", syntax(in.Body))
+	}
+	root := parse(in.Body)
+	if root.kind() != '{' {
+		return node{}, invalid("body.json", "Input should be an object")
+	}
+	return root, nil
 }
 
 // versions are the values of anthropic-version that clients send.

@@ -42,7 +42,8 @@ const redactedThought = "redacted"
 
 // NewMessage makes an answer out of the reply of the model.
 func NewMessage(r *Request, reply *completion.Reply, charge Charge) *Message {
-	m := &Message{reply: reply, request: r, id: "msg_01" + reply.ID("message", 22), charge: charge}
+	m := &Message{reply: reply, request: r, charge: charge}
+	m.id = m.named("msg_", "message")
 	candidate := reply.Candidates[0]
 	m.output, m.thought = reply.Output()
 	if r.MaxTokens == 0 {
@@ -73,6 +74,9 @@ func NewMessage(r *Request, reply *completion.Reply, charge Charge) *Message {
 				input = json.RawMessage("{}")
 			}
 			id := r.in.Signer.CallID(reply.ID(completion.Name("call", i), 22), r.Model.ID, signatures)
+			if r.in.vertex {
+				id = strings.Replace(id, idPrefix, vertexCallID, 1)
+			}
 			m.content = append(m.content, contentBlock{Type: "tool_use", ID: id, Name: p.Call.Name, Input: &input})
 		case r.Search() && cites(candidate, p):
 			m.searched(candidate, p.Text)
@@ -86,6 +90,14 @@ func NewMessage(r *Request, reply *completion.Reply, charge Charge) *Message {
 
 // ID returns the ID of the message.
 func (m *Message) ID() string { return m.id }
+
+// named returns the ID of a part of the answer.
+func (m *Message) named(prefix, name string) string {
+	if m.request.in.vertex {
+		prefix += vertexMark
+	}
+	return prefix + "01" + m.reply.ID(name, 22)
+}
 
 // Content returns the content as JSON.
 func (m *Message) Content() []byte { return encode(append([]contentBlock{}, m.content...)) }
@@ -140,7 +152,7 @@ func cites(c completion.Candidate, p completion.Part) bool {
 // searched adds a search of the provider, its results, and the text of each source.
 func (m *Message) searched(c completion.Candidate, text string) {
 	m.search = 1
-	id := "srvtoolu_01" + m.reply.ID("search", 22)
+	id := m.named("srvtoolu_", "search")
 	query := json.RawMessage(encode(map[string]string{"query": c.Query}))
 	var results []any
 	for i, s := range c.Sources {
@@ -180,7 +192,7 @@ func (m *Message) finish(c completion.Candidate, called bool) {
 		m.stop = "end_turn"
 	}
 	if m.stop == "pause_turn" && m.request.Search() && m.search == 0 {
-		m.content = append(m.content, contentBlock{Type: "server_tool_use", ID: "srvtoolu_01" + m.reply.ID("search", 22), Name: "web_search",
+		m.content = append(m.content, contentBlock{Type: "server_tool_use", ID: m.named("srvtoolu_", "search"), Name: "web_search",
 			Input: new(json.RawMessage(`{"query":"more"}`))})
 	}
 }

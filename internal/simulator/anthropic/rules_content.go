@@ -286,8 +286,11 @@ func sizeRules() []Rule {
 }
 
 func checkLength(r *Request) *Refusal {
-	if r.in.Method == Create && r.Tokens > r.Model.Context {
-		return invalid("", "prompt is too long: %d tokens > %d maximum", r.Tokens, r.Model.Context)
+	switch {
+	case r.in.Method != Create || r.Tokens <= r.Model.Context:
+		return nil
+	case r.in.vertex:
+		return invalid("", VertexTooLong)
 	}
-	return nil
+	return invalid("", "prompt is too long: %d tokens > %d maximum", r.Tokens, r.Model.Context)
 }

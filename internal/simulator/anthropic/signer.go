@@ -72,7 +72,7 @@ func (s Signer) binding(nonce string, signatures []string) string {
 // bound reports whether the ID of a call is the signer's for a model, and whether the answer had
 // exactly these signatures.
 func (s Signer) bound(id, model string, signatures []string) (own, intact bool) {
-	rest, found := strings.CutPrefix(id, idPrefix)
+	rest, found := strings.CutPrefix(strings.Replace(id, vertexCallID, idPrefix, 1), idPrefix)
 	if !found || len(rest) != idNonce+2*idMark {
 		return false, false
 	}

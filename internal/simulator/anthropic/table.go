@@ -24,6 +24,8 @@ type Example struct {
 	Betas  []string
 	// Grow is how often the last A of the body is repeated, for an example that is large.
 	Grow int
+
+	vertex bool // at Vertex AI
 }
 
 // exampleSigner signs the thinking and the calls of examples.
@@ -35,14 +37,14 @@ func (e Example) Input() Input {
 	if at := strings.LastIndexByte(body, 'A'); e.Grow > 0 {
 		body = body[:at] + strings.Repeat("A", e.Grow) + body[at:]
 	}
-	return Input{Method: e.Method, Body: []byte(body), Version: "2023-06-01", Betas: e.Betas, Signer: exampleSigner}
+	return Input{Method: e.Method, Body: []byte(body), Version: "2023-06-01", Betas: e.Betas, Signer: exampleSigner, vertex: e.vertex}
 }
 
 // Table lists all rules in the order in which they are applied. Callers must not change it.
 func Table() []Rule { return table() }
 
 var table = sync.OnceValue(func() []Rule {
-	return slices.Concat(modelRules(), contentRules(), mediaRules(), toolRules(), cacheRules(), turnRules(), thinkingRules(), sizeRules())
+	return slices.Concat(modelRules(), vertexRules(), contentRules(), mediaRules(), toolRules(), cacheRules(), turnRules(), thinkingRules(), sizeRules())
 })
 
 // Short forms for examples.
