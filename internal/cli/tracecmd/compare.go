@@ -137,9 +137,13 @@ func (s *selection) find(ctx context.Context, client *remote.Client) (calls []pe
 	return calls, s.none(len(calls), matching)
 }
 
-// sendable reports whether a call can be sent again, as far as that is in its row.
+// unlike are the dialects of calls that are not compared: asks of MCP clients and calls of language
+// servers cannot be sent again, and models of conversations generate no images on their own.
+var unlike = []perigee.Dialect{perigee.DialectMCP, perigee.DialectCloudCode, perigee.DialectOpenAIImages}
+
+// sendable reports whether a call can be sent again to another model, as far as that is in its row.
 func sendable(r *perigee.TraceRow) bool {
-	return r.Bodies && r.Outcome != perigee.OutcomeOpen && r.Dialect != perigee.DialectMCP && r.Dialect != perigee.DialectCloudCode
+	return r.Bodies && r.Outcome != perigee.OutcomeOpen && !slices.Contains(unlike, r.Dialect)
 }
 
 // none returns the error of a selection without calls.
@@ -175,7 +179,10 @@ type compared struct {
 	answer        story.Answer
 }
 
-func (c *compared) failed() bool { return c.Outcome != perigee.OutcomeDone }
+// failed reports whether a call has failed. One that answers in the background is open, and has not.
+func failed(t *perigee.Trace) bool {
+	return t.Outcome != perigee.OutcomeDone && t.Outcome != perigee.OutcomeOpen
+}
 
 // run sends each call to each model, one after the other, and prints the results. A model that
 // fails does not stop it, but the end of ctx and of the daemon do.
@@ -239,9 +246,9 @@ func (c *comparison) send(ctx context.Context, call *perigee.Trace, was story.An
 	case errors.Is(err, daemon.ErrNoAnswer):
 		return result, err
 	case err != nil:
-		failed := perigee.Call{Time: time.Now().UTC(), Dialect: call.Dialect, Operation: call.Operation, ModelAsked: model, ReplayOf: call.ID,
+		unsent := perigee.Call{Time: time.Now().UTC(), Dialect: call.Dialect, Operation: call.Operation, ModelAsked: model, ReplayOf: call.ID,
 			Outcome: perigee.OutcomeFailed, Class: perigee.AsError(err).Class, Error: err.Error()}
-		record = failed.Trace()
+		record = unsent.Trace()
 	}
 	result.Trace, result.answer = record, c.read(body, &record)
 	result.Result = story.Compare(was, result.answer)
@@ -269,10 +276,10 @@ func (c *comparison) exchange(ctx context.Context, id, model string, warn bool) 
 // were sent.
 func (c *comparison) end(ctx context.Context, all int, stopped error) error {
 	err := c.printEnd()
-	failed := 0
+	failures := 0
 	for i := range c.results {
-		if c.results[i].failed() {
-			failed++
+		if failed(&c.results[i].Trace) {
+			failures++
 		}
 	}
 	switch {
@@ -282,8 +289,8 @@ func (c *comparison) end(ctx context.Context, all int, stopped error) error {
 		return fmt.Errorf("trace: interrupted after %d of %s", len(c.results), terminal.Number(all, "call", "calls"))
 	case stopped != nil:
 		return fmt.Errorf("%w; %d of %s were answered", stopped, len(c.results), terminal.Number(all, "call", "calls"))
-	case failed > 0:
-		return fmt.Errorf("trace: %d of %s failed", failed, terminal.Number(all, "call", "calls"))
+	case failures > 0:
+		return fmt.Errorf("trace: %d of %s failed", failures, terminal.Number(all, "call", "calls"))
 	}
 	return nil
 }

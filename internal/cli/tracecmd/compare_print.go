@@ -73,7 +73,7 @@ func duration(ms float64) terminal.Amount {
 func traceUsage(t *perigee.Trace) perigee.UsageRow {
 	row := usageRow(perigee.Usage{Input: t.InputTokens, Cached: t.CachedTokens, Written: t.WrittenTokens, Output: t.OutputTokens,
 		Thinking: t.ThinkingTokens}, t.CostUSD)
-	if t.Outcome != perigee.OutcomeDone {
+	if failed(t) {
 		row.Errors = 1
 	}
 	return row

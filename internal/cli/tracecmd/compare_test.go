@@ -36,6 +36,8 @@ type compareRig struct {
 	// onReplay is called before a replay is answered, with its number; nil means nothing happens. It
 	// reports whether the replay fails.
 	onReplay func(number int) (fails bool)
+	end      func(c *perigee.Trace) // changes the record of a replay; nil changes nothing
+	refuse   bool                   // replays are refused
 	replays  int
 }
 
@@ -104,6 +106,15 @@ func (rig *compareRig) replay(w http.ResponseWriter, r *http.Request) {
 		c.Status, c.Outcome, c.Class, c.Error = 503, perigee.OutcomeFailed, perigee.ClassCapacity, "the model is overloaded"
 		c.InputTokens, c.CachedTokens, c.OutputTokens, c.CostUSD, c.FirstByteMS = 0, 0, 0, perigee.USD(0), 0
 	}
+	if rig.end != nil {
+		rig.end(&c)
+	}
+	if rig.refuse {
+		w.Header().Set("X-Perigee-Class", string(perigee.ClassNotFound))
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"error": {"message": "the trace directory is gone"}}`))
+		return
+	}
 	rig.calls = append(rig.calls, c)
 	w.Header().Set(replay.OfHeader, c.ReplayOf)
 	w.Header().Set("X-Perigee-Call", c.ID)
@@ -136,6 +147,7 @@ func TestCallsToCompareAreFound(t *testing.T) {
 	calls := []perigee.Trace{
 		recorded("c9", func(c *perigee.Trace) { c.Outcome = perigee.OutcomeOpen }),
 		recorded("c8", func(c *perigee.Trace) { c.Dialect = perigee.DialectMCP }),
+		recorded("c8", func(c *perigee.Trace) { c.Dialect = perigee.DialectOpenAIImages }),
 		recorded("c7", func(c *perigee.Trace) { c.Operation = perigee.OperationCount }),
 		recorded("c6", func(c *perigee.Trace) { c.Outcome = perigee.OutcomeFailed }),
 		recorded("c5", func(c *perigee.Trace) { c.Session = "other" }),
@@ -295,6 +307,27 @@ b             2       0     20       8       4    $1.00      4.0s
 `
 	if printed != want {
 		t.Errorf("got\n%s\nwant\n%s", printed, want)
+	}
+}
+
+// A call that is answered in the background is open, which is no failure. One that cannot be sent has
+// the reason.
+func TestCallsWithoutAnAnswer(t *testing.T) {
+	rig := newCompareRig(t)
+	rig.end = func(c *perigee.Trace) { c.Outcome = perigee.OutcomeOpen }
+	printed, err := rig.compare(t.Context(), t, &cli.Env{}, recorded("c1", nil))
+	if err != nil || !regexp.MustCompile(`(?m)^a +studio +open `).MatchString(printed) {
+		t.Errorf("%v: %s", err, printed)
+	}
+	rig.refuse = true
+	printed, err = rig.compare(t.Context(), t, &cli.Env{JSON: true}, recorded("c1", nil))
+	var rows []compared
+	if failed := json.Unmarshal([]byte(printed), &rows); failed != nil || len(rows) != 2 {
+		t.Fatalf("%v: %s", failed, printed)
+	}
+	if r := rows[1]; err == nil || r.ID != "" || r.ReplayOf != "c1" || r.ModelAsked != "b" || r.Class != perigee.ClassNotFound ||
+		r.Error != "the trace directory is gone" || r.Outcome != perigee.OutcomeFailed || r.Same {
+		t.Errorf("%v: %+v", err, r)
 	}
 }
 
