@@ -33,7 +33,7 @@ func configure(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	src := config.Sources{Path: env.Config, Models: simulator.Models()}
+	src := config.Sources{Path: env.Config, Models: simulator.Models(), AnswersOllama: command.AnswersOllama}
 	switch word {
 	case "schema":
 		_, err := fmt.Fprintf(env.Stdout, "%s\n", config.Schema())

@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(ownEnvironment{m}, map[string]func(){"perigee": mainInRoot, "tlsproof": tlsproof})
 }
 
+// noOllama is an address at which no server answers: the developer's own is not for tests.
+const noOllama = "127.0.0.1:1"
+
 // ownEnvironment runs the tests, but not the programs of scripts, without the variables that name
 // the configuration and the data of the developer's own perigee, and in a directory in which names
 // of sockets are short enough, and lines of a terminal hold its path.
@@ -47,6 +50,7 @@ func (m ownEnvironment) Run() int {
 			_ = os.Unsetenv(name)
 		}
 	}
+	_ = os.Setenv("OLLAMA_HOST", noOllama)
 	if runtime.GOOS != "windows" && len(os.TempDir()) > 10 {
 		_ = os.Setenv("TMPDIR", "/tmp")
 	}
@@ -81,6 +85,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TZ", "UTC")
 			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Setenv("PERIGEE_TEST_ROOT", env.WorkDir+"/root")
+			env.Setenv("OLLAMA_HOST", noOllama)
 			env.Setenv("PERIGEE_KEYRING", "off") // the owner's keyring is not for tests
 			env.Values[processes{}] = map[string]*process{}
 			return nil
@@ -157,7 +162,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 		"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "XDG_CONFIG_HOME=" + ts.Getenv("XDG_CONFIG_HOME"),
 		"XDG_DATA_HOME=" + ts.Getenv("XDG_DATA_HOME"), "PERIGEE_KEYRING=off", "PERIGEE_IDE=" + ts.Getenv("PERIGEE_IDE"), "PERIGEE_LOG=" + ts.Getenv("PERIGEE_LOG"), "PERIGEE_LOG_FORMAT=" + ts.Getenv("PERIGEE_LOG_FORMAT"), "GORACE=" + ts.Getenv("GORACE"),
 	}
-	for _, name := range config.KeyVariables() {
+	for _, name := range append(config.KeyVariables(), "OLLAMA_HOST") {
 		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	if path, err := exec.LookPath("perigee"); err == nil {

@@ -28,7 +28,7 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 	if _, err := env.Parse(args, 0); err != nil {
 		return err
 	}
-	src := config.Sources{Path: env.Config, Flags: map[string]string{}, Models: simulator.Models()}
+	src := config.Sources{Path: env.Config, Flags: map[string]string{}, Models: simulator.Models(), AnswersOllama: command.AnswersOllama}
 	if *listen != "" {
 		src.Flags["listen"] = *listen
 	}
@@ -148,11 +148,11 @@ func answersFrom(loaded *config.Loaded, simulate bool) string {
 	return line
 }
 
-// environmentUpstreams lists the upstreams from the environment with their variables.
+// environmentUpstreams lists the upstreams from the environment with their variables or addresses.
 func environmentUpstreams(loaded *config.Loaded) string {
 	var list []string
 	for _, u := range loaded.Environment {
-		list = append(list, fmt.Sprintf("%s (%s)", u.Name, u.Variable))
+		list = append(list, fmt.Sprintf("%s (%s)", u.Name, u.Source()))
 	}
 	return strings.Join(list, ", ")
 }

@@ -32,7 +32,7 @@ func DaemonOptions(env *cli.Env, loaded *config.Loaded) daemon.Options {
 
 // Load reads the configuration. Secrets of keys that spare reports may be missing.
 func Load(env *cli.Env, spare func(key string) bool) (*config.Loaded, error) {
-	return config.Load(config.Sources{Path: env.Config, Spare: spare})
+	return config.Load(config.Sources{Path: env.Config, Spare: spare, AnswersOllama: AnswersOllama})
 }
 
 // NoSecrets is a spare function for commands that use no secret, so that they work in a shell

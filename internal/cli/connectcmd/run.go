@@ -135,7 +135,7 @@ func leasesOf(cfg *config.Config) leaseDir {
 
 // sources returns the sources of perigee serve.
 func sources(env *cli.Env) config.Sources {
-	return config.Sources{Path: env.Config, Flags: map[string]string{}, Models: simulator.Models()}
+	return config.Sources{Path: env.Config, Flags: map[string]string{}, Models: simulator.Models(), AnswersOllama: command.AnswersOllama}
 }
 
 func runnable() []string {

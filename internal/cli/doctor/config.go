@@ -31,12 +31,12 @@ func Config(loaded *config.Loaded, err error, borrowed []string) Result {
 		return warn(NameConfig, configFix(warnings[0], loaded), "%s", several(warnings, 0))
 	}
 	where := cmp.Or(loaded.Path, "there is no file at "+loaded.Searched+", so defaults apply")
-	var variables []string
+	var sources []string
 	for _, u := range loaded.Environment {
-		variables = append(variables, u.Variable)
+		sources = append(sources, u.Source())
 	}
-	if len(variables) > 0 {
-		where += ", with upstreams from " + strings.Join(variables, ", ")
+	if len(sources) > 0 {
+		where += ", with upstreams from " + strings.Join(sources, ", ")
 	}
 	if len(loaded.Placeholders) > 0 {
 		where += "; passed over placeholders in " + strings.Join(loaded.Placeholders, ", ")

@@ -90,7 +90,7 @@ func clean(known *redact.Redactor, text string) string {
 func (e *examination) readConfig(ctx context.Context) Result {
 	ctx, cancel := context.WithTimeout(ctx, e.limit)
 	defer cancel()
-	src := config.Sources{Path: e.env.Config, Models: simulator.Models()}
+	src := config.Sources{Path: e.env.Config, Models: simulator.Models(), AnswersOllama: command.AnswersOllama}
 	loaded, borrowed, problems := command.Salvage(ctx, e.env, src)
 	e.loaded, e.valid = loaded, problems == nil
 	loaded.Config.DataDir = absolute(loaded.Config.DataDir) // so that fixes work in any directory

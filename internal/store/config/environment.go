@@ -1,14 +1,21 @@
 package config
 
 import (
+	"cmp"
+	"net"
+	"net/url"
 	"reflect"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"perigee"
+	"perigee/internal/lib/netguard"
 )
 
 // An environmentUpstream is an upstream that perigee has without a configuration file if one of its
-// variables has an API key. The first one with a key is used.
+// variables has an API key; the first one with a key is used. The one without variables is an Ollama
+// server that answers.
 type environmentUpstream struct {
 	name, kind, url string // url is empty for the default of the kind
 	variables       []string
@@ -25,6 +32,7 @@ var environmentUpstreams = []environmentUpstream{
 	{"groq", KindOpenAI, "https://api.groq.com/openai/v1", []string{"GROQ_API_KEY"}},
 	{"mistral", KindOpenAI, "https://api.mistral.ai/v1", []string{"MISTRAL_API_KEY"}},
 	{"xai", KindOpenAI, "https://api.x.ai/v1", []string{"XAI_API_KEY"}},
+	{"ollama", KindOllama, "", nil},
 }
 
 // KeyVariables returns the variables that perigee searches for API keys if there is no
@@ -36,8 +44,12 @@ func KeyVariables() (names []string) {
 	return names
 }
 
-// An EnvironmentUpstream is an upstream that is configured by an environment variable alone.
-type EnvironmentUpstream struct{ Name, Variable string }
+// An EnvironmentUpstream is an upstream without a configuration file: the API key is in Variable, or
+// a server answers at Address.
+type EnvironmentUpstream struct{ Name, Variable, Address string }
+
+// Source returns the variable or the address.
+func (u EnvironmentUpstream) Source() string { return cmp.Or(u.Variable, u.Address) }
 
 // MinAPIKey is the length of the shortest value of a variable that counts as an API key. Shorter
 // values are placeholders, such as the ones that clients of perigee have.
@@ -58,32 +70,95 @@ func (u environmentUpstream) keyIn(src Sources) (variable string, placeholders [
 	return "", placeholders
 }
 
-// useEnvironmentKeys adds the upstreams with API keys in the environment if there is no file.
-func (l *loader) useEnvironmentKeys() {
+// useEnvironment adds the upstreams of the environment if there is no file.
+func (l *loader) useEnvironment() {
 	if l.Path != "" {
 		return
 	}
 	for _, u := range environmentUpstreams {
+		if u.kind == KindOllama {
+			l.useOllama(u)
+			continue
+		}
 		variable, placeholders := u.keyIn(l.src)
 		l.Placeholders = append(l.Placeholders, placeholders...)
 		if variable == "" {
 			continue
 		}
-		l.Environment = append(l.Environment, EnvironmentUpstream{u.name, variable})
-		i := len(l.Config.Upstreams)
-		l.Config.Upstreams = append(l.Config.Upstreams, Upstream{Name: u.name, Kind: u.kind, URL: u.url, Keys: make([]perigee.Secret, 1)})
-		item, origin := itemKey("upstreams", i), Origin{Source: "environment " + variable}
-		set := []string{item, item + ".name", item + ".kind", item + ".keys"}
-		if i == 0 {
-			set = append(set, "upstreams")
-		}
-		if u.url != "" {
-			set = append(set, item+".url")
-		}
-		for _, key := range set {
-			l.Origins[key] = origin
-		}
-		key := reflect.ValueOf(&l.Config.Upstreams[i].Keys[0]).Elem()
+		l.Environment = append(l.Environment, EnvironmentUpstream{Name: u.name, Variable: variable})
+		origin := Origin{Source: "environment " + variable}
+		item := l.addUpstream(Upstream{Name: u.name, Kind: u.kind, URL: u.url, Keys: make([]perigee.Secret, 1)}, origin)
+		l.Origins[item+".keys"] = origin
+		key := reflect.ValueOf(&l.Config.Upstreams[len(l.Config.Upstreams)-1].Keys[0]).Elem()
 		l.set(setting{key: itemKey(item+".keys", 0), field: upstreamField("keys"), value: key, item: true}, "env:"+variable, origin)
 	}
+}
+
+// addUpstream adds an upstream that is not in the file, and returns its key.
+func (l *loader) addUpstream(u Upstream, origin Origin) string {
+	item := itemKey("upstreams", len(l.Config.Upstreams))
+	l.Config.Upstreams = append(l.Config.Upstreams, u)
+	set := []string{item, item + ".name", item + ".kind"}
+	if len(l.Config.Upstreams) == 1 {
+		set = append(set, "upstreams")
+	}
+	if u.URL != "" {
+		set = append(set, item+".url")
+	}
+	for _, key := range set {
+		l.Origins[key] = origin
+	}
+	return item
+}
+
+// ollamaHost is the variable in which Ollama's own programs find the address of its server.
+const ollamaHost = "OLLAMA_HOST"
+
+// useOllama adds an Ollama server that answers.
+func (l *loader) useOllama(u environmentUpstream) {
+	address := OllamaAddress(l.src.lookup(ollamaHost))
+	parsed, err := url.Parse(address)
+	switch {
+	case l.src.AnswersOllama == nil:
+	case err != nil:
+		l.warn("", "%s is not used: it is not an address", ollamaHost)
+	case parsed.Scheme != "https" && !netguard.IsLoopback(parsed.Hostname()):
+		l.warn("", "%s is not used: perigee reaches servers on other machines only with https://; forward a port of this machine instead", ollamaHost)
+	case l.src.AnswersOllama(address):
+		l.Environment = append(l.Environment, EnvironmentUpstream{Name: u.name, Address: address})
+		l.addUpstream(Upstream{Name: u.name, Kind: u.kind, URL: address}, Origin{Source: "Ollama at " + address})
+	}
+}
+
+// OllamaAddress returns the base URL of an Ollama server for the value of OLLAMA_HOST, by the rules of
+// Ollama's own programs: scheme, host and port may each be missing, a URL without a port has the
+// default port of its scheme, and an invalid port is replaced. An unspecified address, on which the
+// server listens, is a loopback address.
+func OllamaAddress(value string) string {
+	value = strings.Trim(strings.TrimSpace(value), `"' `)
+	port := "11434"
+	scheme, rest, hasScheme := strings.Cut(value, "://")
+	switch {
+	case !hasScheme:
+		scheme, rest = "http", value
+	case scheme == "https":
+		port = "443"
+	case scheme == "http":
+		port = "80"
+	}
+	rest, path, _ := strings.Cut(rest, "/")
+	host, given, err := net.SplitHostPort(rest)
+	if err != nil {
+		host, given = strings.Trim(rest, "[]"), port
+	}
+	if n, err := strconv.Atoi(given); err == nil && n >= 0 && n <= 65535 {
+		port = given
+	}
+	switch ip := net.ParseIP(host); {
+	case host == "", ip != nil && ip.IsUnspecified() && ip.To4() != nil:
+		host = "127.0.0.1"
+	case ip != nil && ip.IsUnspecified():
+		host = "::1"
+	}
+	return strings.TrimSuffix(scheme+"://"+net.JoinHostPort(host, port)+"/"+path, "/")
 }

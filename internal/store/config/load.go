@@ -32,6 +32,10 @@ type Sources struct {
 	Environ  func() []string
 	ReadFile func(string) ([]byte, error) // os.ReadFile with a limit if nil
 
+	// AnswersOllama reports whether an Ollama server answers at a base URL. It is asked only if there
+	// is no file. If it is nil, no server is searched.
+	AnswersOllama func(url string) bool
+
 	// Models are names of existing models. A similar name in the configuration gets a warning.
 	Models []string
 
@@ -58,8 +62,8 @@ type Loaded struct {
 	Variables   []string          // environment variables that secrets were read from, sorted
 	Certificate *tls.Certificate  // of tls; nil if not configured, or spared (Sources.Spare)
 
-	// Without a file: the upstreams with API keys in the environment, and the variables that were
-	// passed over because their values are too short for an API key.
+	// Without a file: the upstreams of the environment, and the variables that were passed over
+	// because their values are too short for an API key.
 	Environment  []EnvironmentUpstream
 	Placeholders []string
 
@@ -146,7 +150,7 @@ func newLoader(src Sources) *loader {
 // load reads all sources and validates the result. It reports whether the whole file was parsed.
 func (l *loader) load() (parsed bool) {
 	parsed = l.readFile()
-	l.useEnvironmentKeys()
+	l.useEnvironment()
 	l.applyEnvironment()
 	l.applyFlags()
 	l.fillDefaults()

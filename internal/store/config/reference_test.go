@@ -19,13 +19,13 @@ const referenceIntro = `# Configuration
 <!-- Generated from the comments in internal/store/config/config.go by go test ./internal/store/config -run Reference -update. -->
 
 perigee reads one YAML file, and works without one. Without a file, each API key in the environment configures an
-upstream, in this order:
+upstream, and so does a running Ollama, in this order:
 
 | variable | upstream | kind |
 |---|---|---|
 %s
 A value of fewer than 16 characters is passed over as a placeholder. Variables with base URLs, such as
-` + "`OPENAI_BASE_URL`" + `, are not read: they point clients at perigee. Without an API key, the built-in simulator answers.
+` + "`OPENAI_BASE_URL`" + `, are not read: they point clients at perigee. Without any of these, the built-in simulator answers.
 
 %s
 
@@ -101,7 +101,11 @@ func reference() string {
 func environmentTable() string {
 	var b strings.Builder
 	for _, u := range environmentUpstreams {
-		fmt.Fprintf(&b, "| `%s` | `%s` | `%s` |\n", strings.Join(u.variables, "`, or else `"), u.name, u.kind)
+		source := "`" + strings.Join(u.variables, "`, or else `") + "`"
+		if u.variables == nil {
+			source = "none: a server that answers within 300 ms at `" + ollamaHost + "`, or else at 127.0.0.1:11434"
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | `%s` |\n", source, u.name, u.kind)
 	}
 	return b.String()
 }
