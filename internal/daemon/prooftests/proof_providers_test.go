@@ -26,6 +26,7 @@ var vendors = []vendor{
 	{"mistral", "mistral", "magistral-medium-latest", "kind: openai, profile: mistral, url: %s/v1"},
 	{"vllm", "vllm", "Qwen/Qwen3-32B", "kind: openai, profile: vllm, url: %s/v1"},
 	{"openrouter", "openrouter", "anthropic/claude-sonnet-5", "kind: openai, profile: openrouter, url: %s/v1"},
+	{"ollama", "", "qwen3:8b", "kind: ollama, url: %s"},
 }
 
 // A market is a daemon with all vendors as upstreams, and what these were asked.
@@ -161,7 +162,7 @@ func checkThoughts(t *testing.T, body, name string, earlier []string, none bool)
 		switch n := strings.Count(body, thought(step)); {
 		case by != name && n > 1:
 			t.Errorf("step %d: %s got the thinking of %s of step %d:\n%s", len(earlier), name, by, step, body)
-		case by == name && name == "deepseek" && n != 2:
+		case by == name && (name == "deepseek" || name == "ollama") && n != 2:
 			t.Errorf("step %d: %s got its thinking of step %d %d times:\n%s", len(earlier), name, step, n-1, body)
 		}
 	}
@@ -192,6 +193,7 @@ func withoutEffort(d talk) talk {
 func TestLoopsChangeTheirProvider(t *testing.T) {
 	t.Parallel()
 	orders := [][]string{
+		{"ollama", "ollama", "anthropic", "ollama", "google", "openai", "ollama", "deepseek", "ollama"},
 		{"deepseek", "deepseek", "deepseek", "deepseek", "deepseek"}, // its thinking has to come back with all calls
 		{"anthropic", "anthropic", "openai", "anthropic"},
 		{"vllm", "openai-chat", "mistral", "anthropic", "mistral", "google", "vllm", "mistral", "openai", "openai-chat"}, // ids of calls differ
