@@ -28,7 +28,7 @@ var ollamaLevels = []string{"none", "low", "medium", "high", "max"}
 // p is not changed; the result shares its unchanged parts with p. schemas may be nil.
 func ForOllama(p *perigee.Prompt, model OllamaModel, schemas *schema.Cache) (*perigee.Prompt, Undo, []perigee.Note, error) {
 	server := &Server{
-		Options: []string{OptionSeed, OptionTopK, OptionPresence, OptionFrequency}, Stops: math.MaxInt, Schemas: true,
+		Options: []string{OptionSeed, OptionTopK, OptionPresence, OptionFrequency, OptionLogprobs}, Stops: math.MaxInt, Schemas: true,
 		Reasoning: !lacks(model.Thinking),
 		Efforts: func(string) []string {
 			if lacks(model.Thinking) {

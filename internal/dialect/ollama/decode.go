@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -38,8 +39,9 @@ func (d *Decoder) Decode(events []perigee.Event, line []byte) ([]perigee.Event, 
 	var done, failed bool
 	var reason string
 	var usage perigee.Usage
+	tokens := &perigee.Logprobs{}
 	c.Read(nil, "model", &start.Model, "error", func() { failed = true; c.Skip() },
-		"message", func() { events = message(events, c) },
+		"message", func() { events = message(events, c) }, "logprobs", func() { tokens = dialect.ReadLogprobs(c) },
 		"done", &done, "done_reason", &reason, "prompt_eval_count", &usage.Input, "eval_count", &usage.Output)
 	switch err := c.Err(); {
 	case failed:
@@ -49,6 +51,9 @@ func (d *Decoder) Decode(events []perigee.Event, line []byte) ([]perigee.Event, 
 	}
 	if !d.started {
 		events[before], d.started = start, true
+	}
+	if len(tokens.Chosen) > 0 {
+		events = append(events, perigee.Event{Kind: perigee.EventLogprobs, Logprobs: tokens})
 	}
 	if !done || d.finished {
 		return events, nil

@@ -31,6 +31,8 @@ func told(lines ...string) string {
 			out = append(out, "text:"+ev.Text)
 		case perigee.EventCall:
 			out = append(out, "call:"+ev.Call.ID+":"+ev.Call.Name+string(ev.Call.Args))
+		case perigee.EventLogprobs:
+			out = append(out, fmt.Sprint("logprobs:", *ev.Logprobs))
 		case perigee.EventUsage:
 			out = append(out, fmt.Sprintf("usage:%d+%d", ev.Usage.Input, ev.Usage.Output))
 		case perigee.EventFinish:
@@ -62,7 +64,9 @@ func TestDecoder(t *testing.T) {
 			`{"id":"call_1","function":{"index":0,"name":"f","arguments":{"b":1,"a":[2]}}},{"function":{"name":"g","arguments":{}}}]},` +
 			`"done":true,"done_reason":"length","eval_count":5}`},
 			`start:m thinking:hm text:a call:call_1:f{"b":1,"a":[2]} call::g{} usage:0+5 finish:1:length`},
-		"calls without arguments":  {[]string{`{"message":{"tool_calls":[{"function":{"name":"f","arguments":null}},{"function":{"name":"g"}}]},"done":true}`}, "start: call::f{} call::g{} finish:0:"},
+		"calls without arguments": {[]string{`{"message":{"tool_calls":[{"function":{"name":"f","arguments":null}},{"function":{"name":"g"}}]},"done":true}`}, "start: call::f{} call::g{} finish:0:"},
+		"logprobs": {[]string{`{"model":"m","message":{"content":"a"},"logprobs":[{"token":"a","logprob":-0.5,"bytes":[97],"top_logprobs":[{"token":"b","logprob":-1}]}],"done":true}`},
+			"start:m text:a logprobs:{[{a -0.5}] [[{b -1}]]} finish:0:"},
 		"no counts":                {[]string{`{"model":"m","message":{"content":"a"},"done":true,"done_reason":"unload"}`}, "start:m text:a finish:0:unload"},
 		"done twice":               {[]string{done, done}, "start:m usage:11+5 finish:0:stop"},
 		"cut":                      {[]string{`{"model":"m","message":{"content":"a"},"done":false}`}, "start:m text:a cut"},

@@ -195,14 +195,20 @@ func (w *requestWriter) tools(tools []perigee.Tool) {
 	w.EndArray()
 }
 
-// answer writes the members that are not options of the model: the form of the answer, and how much
-// the model thinks.
+// answer writes the members that are not options of the model: the form of the answer, its log
+// probabilities, and how much the model thinks.
 func (w *requestWriter) answer(g *perigee.Generation) {
 	switch {
 	case g.ResponseJSON != nil:
 		w.Key("format").Raw(g.ResponseJSON)
 	case g.ResponseMIME == "application/json":
 		w.Members(`"format":"json"`)
+	}
+	if g.Logprobs != nil {
+		w.Members(`"logprobs":true`)
+		if *g.Logprobs > 0 {
+			w.int("top_logprobs", g.Logprobs)
+		}
 	}
 	switch t := g.Thinking; {
 	case t == nil:

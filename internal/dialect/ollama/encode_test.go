@@ -57,8 +57,8 @@ func TestEncodeRequest(t *testing.T) {
 		"options": {prompt: perigee.Prompt{Generation: perigee.Generation{
 			Temperature: new(0.5), TopP: new(0.9), TopK: new(40.0), MaxOutputTokens: new(int64(100)), Seed: new(int64(7)),
 			PresencePenalty: new(0.1), FrequencyPenalty: new(0.2), Stop: []string{"a", "b"}, ResponseMIME: "application/json",
-			Thinking: &perigee.Thinking{Level: "none"},
-		}}, answer: `"format":"json","think":false,`,
+			Thinking: &perigee.Thinking{Level: "none"}, Logprobs: new(int64(2)),
+		}}, answer: `"format":"json","logprobs":true,"top_logprobs":2,"think":false,`,
 			options: `,"num_predict":100,"temperature":0.5,"top_p":0.9,"top_k":40,"seed":7,"presence_penalty":0.1,"frequency_penalty":0.2,"stop":["a","b"]`},
 		"schema and thinking": {prompt: perigee.Prompt{Generation: perigee.Generation{
 			ResponseMIME: "application/json", ResponseJSON: json.RawMessage(`{"type":"object"}`), Thinking: &perigee.Thinking{Level: "high"},

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
 )
@@ -529,7 +530,7 @@ func (d *Decoder) logprobs(choice *receivedChoice, raw json.RawMessage) {
 	l := &perigee.Logprobs{}
 	for key := range c.Object() {
 		if string(key) == "content" {
-			l = openai.ReadLogprobs(c)
+			l = dialect.ReadLogprobs(c)
 		}
 	}
 	if len(l.Chosen) > 0 {

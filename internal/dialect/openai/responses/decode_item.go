@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
 )
@@ -330,7 +331,7 @@ func (d *Decoder) logprobs(r *receivedItem, part int64, raw json.RawMessage) {
 	if raw == nil || r.done {
 		return
 	}
-	l := openai.ReadLogprobs(rawjson.NewCursor(raw))
+	l := dialect.ReadLogprobs(rawjson.NewCursor(raw))
 	if len(l.Chosen) == 0 {
 		return
 	}
