@@ -113,7 +113,7 @@ func TestSimulatorFaults(t *testing.T) {
 		})
 	}
 	answers := []string{"hang", "reset", "hang_after_headers", "error_mid_stream", "error_in_200", "empty_200", "late_usage", "no_finish", "split_utf8",
-		"missing_newline", "lf_only", "crlf", "slow", "cumulative_thoughts", "missing_args", "invalid_json_chunk",
+		"missing_newline", "lf_only", "crlf", "slow", "slow_load", "cumulative_thoughts", "missing_args", "invalid_json_chunk",
 		"duplicate_finish", "usage_missing", "comments_only", "gzip"}
 	for _, name := range simulator.FaultNames() {
 		if _, known := faultKinds[name]; !known && !slices.Contains(answers, name) {
