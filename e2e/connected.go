@@ -142,8 +142,12 @@ func (c connection) connects(ctx context.Context, s *stage) error {
 		return err
 	}
 	defer daemon.stop()
+	model := "gemini-"
+	if c.name == "claude-code" {
+		model = "claude-" // of its own maker, which the simulator has
+	}
 	said, err := u.perigee(ctx, "connect", c.name, "--yes")
-	if err == nil && !strings.Contains(said, "uses these settings: model gemini-") {
+	if err == nil && !strings.Contains(said, "uses these settings: model "+model) {
 		err = fmt.Errorf("perigee connect does not say that it works: %s", lastBytes(said, 2000))
 	}
 	if err == nil && u.unchanged() == nil {
