@@ -60,33 +60,18 @@ var errorStatus = map[string]int{
 	"invalid_request_error": http.StatusBadRequest, "authentication_error": http.StatusUnauthorized,
 	"billing_error": http.StatusPaymentRequired, "permission_error": http.StatusForbidden, "not_found_error": http.StatusNotFound,
 	"request_too_large": http.StatusRequestEntityTooLarge, "rate_limit_error": http.StatusTooManyRequests,
-	"api_error": http.StatusInternalServerError, "timeout_error": http.StatusGatewayTimeout, "overloaded_error": statusOverloaded,
+	"api_error": http.StatusInternalServerError, "timeout_error": http.StatusGatewayTimeout, "overloaded_error": providererr.StatusOverloaded,
 }
-
-const statusOverloaded = 529
 
 // errorClass returns the class of an error. An account without credit is refused with status 400.
 func errorClass(status int, kind, message string) perigee.Class {
 	switch {
 	case providererr.AsTooLong(&perigee.Error{Class: perigee.ClassInvalid, Message: message}) != nil:
 		return perigee.ClassInvalid
-	case status == http.StatusPaymentRequired, strings.Contains(message, "credit balance is too low"),
-		strings.Contains(message, "spend limit"), kind == "billing_error":
+	case strings.Contains(message, "credit balance is too low"), strings.Contains(message, "spend limit"), kind == "billing_error":
 		return perigee.ClassExhausted
-	case status == statusOverloaded, status == http.StatusServiceUnavailable:
-		return perigee.ClassCapacity
-	case status == http.StatusUnauthorized:
-		return perigee.ClassUnauthenticated
-	case status == http.StatusForbidden:
-		return perigee.ClassForbidden
-	case status == http.StatusNotFound:
-		return perigee.ClassNotFound
-	case status == http.StatusTooManyRequests:
-		return perigee.ClassRateLimited
-	case status == http.StatusRequestTimeout, status >= 500, status == 0:
-		return perigee.ClassUnavailable
 	}
-	return perigee.ClassInvalid
+	return providererr.StatusClass(status)
 }
 
 // CheckAnswer returns an error if an answer in one piece, which came with status 200, is not JSON or

@@ -33,7 +33,7 @@ func DecodeError(status int, body []byte) *perigee.Error {
 	if providererr.AsTooLong(long) != nil {
 		return long
 	}
-	out := &perigee.Error{Class: class(status), Status: status, Message: e.message}
+	out := &perigee.Error{Class: providererr.StatusClass(status), Status: status, Message: e.message}
 	switch {
 	case out.Message == "" && status == 0:
 		out.Message = "the server reported an error inside its answer and did not explain it"
@@ -88,26 +88,4 @@ func (e *serverError) read(c *rawjson.Cursor, depth int) {
 			e.limit = c.Int64()
 		}
 	}
-}
-
-// class returns the class of an error with a status.
-func class(status int) perigee.Class {
-	switch status {
-	case http.StatusUnauthorized:
-		return perigee.ClassUnauthenticated
-	case http.StatusForbidden:
-		return perigee.ClassForbidden
-	case http.StatusNotFound:
-		return perigee.ClassNotFound
-	case http.StatusTooManyRequests:
-		return perigee.ClassRateLimited
-	case http.StatusPaymentRequired:
-		return perigee.ClassExhausted
-	case http.StatusServiceUnavailable: // the queue of the server is full
-		return perigee.ClassCapacity
-	}
-	if status == 0 || status == http.StatusRequestTimeout || status >= http.StatusInternalServerError {
-		return perigee.ClassUnavailable
-	}
-	return perigee.ClassInvalid
 }

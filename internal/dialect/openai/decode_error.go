@@ -2,7 +2,6 @@ package openai
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 
@@ -136,25 +135,21 @@ func (e *providerError) text(status int) string {
 
 // class returns the class of an error. Codes and types are more specific than the status.
 func (e *providerError) class(status int) perigee.Class {
+	class := providererr.StatusClass(status)
+	general := class == perigee.ClassInvalid || class == perigee.ClassUnavailable
 	switch {
 	case e.tooLong():
 		return perigee.ClassInvalid
-	case status == http.StatusPaymentRequired, e.is("insufficient_quota", "billing_hard_limit_reached", "billing_error", "usage_limit_reached"):
+	case e.is("insufficient_quota", "billing_hard_limit_reached", "billing_error", "usage_limit_reached"):
 		return perigee.ClassExhausted
-	case status == http.StatusServiceUnavailable, status == 529, e.is("server_is_overloaded", "overloaded_error", perigee.SlowDown):
+	case e.is("server_is_overloaded", "overloaded_error", perigee.SlowDown):
 		return perigee.ClassCapacity
-	case status == http.StatusUnauthorized:
-		return perigee.ClassUnauthenticated
-	case status == http.StatusForbidden:
-		return perigee.ClassForbidden
-	case status == http.StatusNotFound, e.is("model_not_found"):
+	case general && e.is("model_not_found"):
 		return perigee.ClassNotFound
-	case status == http.StatusTooManyRequests, e.is("rate_limit_exceeded"):
+	case general && e.is("rate_limit_exceeded"):
 		return perigee.ClassRateLimited
 	case status == 0 && e.is("invalid_request_error", "invalid_prompt", "invalid_encrypted_content", "previous_response_not_found"):
 		return perigee.ClassInvalid
-	case status == http.StatusRequestTimeout, status >= 500, status == 0:
-		return perigee.ClassUnavailable
 	}
-	return perigee.ClassInvalid
+	return class
 }
