@@ -2,6 +2,7 @@ package ollama
 
 import (
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -10,37 +11,19 @@ import (
 // error.
 func EncodeEmbed(e Envelope, inputs []perigee.EmbedInput) ([]byte, []perigee.Note, error) {
 	var w rawjson.Writer
-	var lost perigee.Notes
-	w.Object().Key("model").String(e.Model).Key("input").Array()
-	for i := range inputs {
-		in := &inputs[i]
-		lines := rawjson.NewLineJoiner(0)
-		for _, part := range in.Content.Parts {
-			if part.Kind != perigee.PartText {
-				return nil, nil, perigee.Errorf(perigee.ClassInvalid, "the embedding models of this upstream take text only").
-					WithHint("send text, or choose an embedding model that takes other media")
-			}
-			lines.Add(part.Text.Form())
-		}
-		w.Raw(lines.JSON())
-		if in.TaskType != "" {
-			lost.Dropped("taskType")
-		}
-		if in.Title != "" {
-			lost.Dropped("title")
-		}
-		for _, field := range in.Extra {
-			lost.Unknown("", []byte(field.Name))
-		}
+	w.Object().Key("model").String(e.Model).Key("input")
+	notes, err := dialect.WriteEmbedInputs(&w, inputs)
+	if err != nil {
+		return nil, nil, err
 	}
-	w.EndArray().Members(`"truncate":false`)
+	w.Members(`"truncate":false`)
 	if dimensions := inputs[0].Dimensions; dimensions > 0 {
 		w.Key("dimensions").Int(dimensions)
 	}
 	if e.KeepAlive != "" {
 		w.Key("keep_alive").String(e.KeepAlive)
 	}
-	return w.EndObject().Buf, lost.List(), nil
+	return w.EndObject().Buf, notes, nil
 }
 
 // DecodeEmbeddings reads the answer of POST /api/embed: the vectors in the order of their inputs, and

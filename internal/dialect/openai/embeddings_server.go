@@ -10,44 +10,21 @@ import (
 	"slices"
 
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/lib/rawjson"
 )
 
 // EncodeEmbeddingsRequest writes the body of POST /v1/embeddings for inputs that came in another
 // dialect. All of them have the same dimensions. The notes are on what the API does not take.
 func EncodeEmbeddingsRequest(model string, inputs []perigee.EmbedInput) (body []byte, notes []perigee.Note, err error) {
-	var lost perigee.Notes
-	w := new(rawjson.Writer).Object().Key("model").String(model).Key("input").Array()
-	for i := range inputs {
-		in := &inputs[i]
-		size := 0
-		for _, part := range in.Content.Parts {
-			size += part.Text.Size()
-		}
-		lines := rawjson.NewLineJoiner(size)
-		for _, part := range in.Content.Parts {
-			if part.Kind != perigee.PartText {
-				return nil, nil, perigee.Errorf(perigee.ClassInvalid, "this provider makes embeddings of text only").
-					WithHint("send text, or choose an embedding model that takes other media")
-			}
-			lines.Add(part.Text.Form())
-		}
-		w.Raw(lines.JSON())
-		if in.TaskType != "" {
-			lost.Dropped("taskType")
-		}
-		if in.Title != "" {
-			lost.Dropped("title")
-		}
-		for _, field := range in.Extra {
-			lost.Unknown("", []byte(field.Name))
-		}
+	w := new(rawjson.Writer).Object().Key("model").String(model).Key("input")
+	if notes, err = dialect.WriteEmbedInputs(w, inputs); err != nil {
+		return nil, nil, err
 	}
-	w.EndArray()
 	if dimensions := inputs[0].Dimensions; dimensions > 0 {
 		w.Key("dimensions").Int(dimensions)
 	}
-	return w.EndObject().Buf, lost.List(), nil
+	return w.EndObject().Buf, notes, nil
 }
 
 // An embedded is one vector of an answer.

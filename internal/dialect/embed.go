@@ -1,0 +1,40 @@
+package dialect
+
+import (
+	"perigee"
+	"perigee/internal/lib/rawjson"
+)
+
+// WriteEmbedInputs writes the texts of inputs as a list of strings, for methods that turn only texts
+// into vectors. The notes are on the members of the inputs that these methods lack.
+func WriteEmbedInputs(w *rawjson.Writer, inputs []perigee.EmbedInput) ([]perigee.Note, error) {
+	var lost perigee.Notes
+	w.Array()
+	for i := range inputs {
+		in := &inputs[i]
+		size := 0
+		for _, part := range in.Content.Parts {
+			size += part.Text.Size()
+		}
+		lines := rawjson.NewLineJoiner(size)
+		for _, part := range in.Content.Parts {
+			if part.Kind != perigee.PartText {
+				return nil, perigee.Errorf(perigee.ClassInvalid, "this provider makes embeddings of text only").
+					WithHint("send text, or choose an embedding model that takes other media")
+			}
+			lines.Add(part.Text.Form())
+		}
+		w.Raw(lines.JSON())
+		if in.TaskType != "" {
+			lost.Dropped("taskType")
+		}
+		if in.Title != "" {
+			lost.Dropped("title")
+		}
+		for _, field := range in.Extra {
+			lost.Unknown("", []byte(field.Name))
+		}
+	}
+	w.EndArray()
+	return lost.List(), nil
+}
