@@ -57,9 +57,12 @@ func (e *examination) upstreams() (list []Upstream) {
 		return list
 	}
 	var running []Upstream
-	for _, text := range status.Upstreams { // "studio (gemini, 2 keys)"
+	for _, text := range status.Upstreams { // "studio (gemini, 2 keys)" or, of the kind of its name, "openai (1 key)"
 		name, rest, _ := strings.Cut(text, " (")
 		kind, _, _ := strings.Cut(strings.TrimSuffix(rest, ")"), ",")
+		if config.KindOf(kind).Name == "" {
+			kind = name
+		}
 		u := Upstream{Name: name, Kind: kind}
 		if i := slices.IndexFunc(list, func(known Upstream) bool { return known.Name == name }); i >= 0 {
 			u = list[i]

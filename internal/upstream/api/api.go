@@ -114,8 +114,11 @@ func (u *Upstream) Close() error {
 
 // Summary describes the credentials of calls, for people.
 func (u *Upstream) Summary() string {
-	if u.access != nil {
+	switch {
+	case u.access != nil:
 		return "Google credentials"
+	case len(u.opts.Keys) == 0:
+		return "no key"
 	}
 	return terminal.Number(len(u.opts.Keys), "key", "keys")
 }
