@@ -68,7 +68,7 @@ func (g *Gateway) Describe(routes []config.Route) []string {
 		}
 		var routed []string
 		for _, route := range routes {
-			if slices.Contains(route.To, e.Config.Name) {
+			if slices.Contains(route.To, e.Config.Name) && !slices.Contains(routed, route.Match) {
 				routed = append(routed, route.Match)
 			}
 		}
