@@ -224,10 +224,30 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	}
 	q := quota{req.Model, perigee.OperationCount}
 	own := w.speaks(req)
-	out := u.outgoing(w.count.target(u.opts.URL, req.Model), wire.NewBody(m.body...), &req.Origin, own && w.raw)
-	raw, err := u.call(ctx, &req.Origin, &out, q)
+	var out outgoing
+	send := func() ([]byte, error) {
+		out = u.outgoing(w.count.target(u.opts.URL, req.Model), wire.NewBody(m.body...), &req.Origin, own && w.raw)
+		out.replace(m.header)
+		return u.call(ctx, &req.Origin, &out, q)
+	}
+	raw, err := send()
+	for repair := w.count.repair; err != nil && repair != nil; repair = m.repair {
+		repaired, ok := repair(req, &m, err)
+		if !ok || u.edit(req, w, &repaired, repaired.edits) != nil || repaired.repeats(&m) {
+			break
+		}
+		m = repaired
+		if raw, err = send(); err == nil && m.learns != nil {
+			m.learns()
+		}
+	}
 	if err != nil {
 		return nil, w.count.missing(err, req.Model)
+	}
+	if own { // the notes of a translated request are about its answer
+		for _, n := range m.notes {
+			req.Log.NoteOnce(n)
+		}
 	}
 	count, err := w.count.decode(raw)
 	if err != nil {

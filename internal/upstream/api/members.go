@@ -59,7 +59,7 @@ func add(list *[]*change, path string, either bool, c change) {
 		}
 		found := (*list)[at]
 		if i == len(names)-1 {
-			found.value, found.keep, found.drop = c.value, c.keep, c.drop
+			found.value, found.keep, found.drop, found.quiet = c.value, c.keep, c.drop, c.quiet
 		}
 		list = &found.inside
 	}

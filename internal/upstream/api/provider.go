@@ -1,8 +1,10 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -137,12 +139,13 @@ type Wire struct {
 	// the answer in one piece, which is its only chunk.
 	decoder func(streamed bool) decoder
 
-	// repair encodes a request anew that the provider refused. ok is false if the reason cannot be
-	// repaired. repair may be nil.
-	repair func(req *perigee.Request, sent *message, refused error) (m message, ok bool)
-
-	count *counting // nil if the provider cannot count the tokens of a request
+	repair repairer  // nil if no refused request is sent again
+	count  *counting // nil if the provider cannot count the tokens of a request
 }
+
+// A repairer encodes a request anew that the provider refused. ok is false if the reason cannot be
+// repaired.
+type repairer func(req *perigee.Request, sent *message, refused error) (m message, ok bool)
 
 // speaks reports whether the client gets the provider's own answer. A client of an API that is raw
 // gets it only if the provider got the client's bytes.
@@ -172,6 +175,7 @@ type counting struct {
 	target  func(base, model string) string
 	message func(req *perigee.Request) (message, error)
 	decode  func(answer []byte) (*perigee.TokenCount, error)
+	repair  repairer // may be nil
 }
 
 // missing returns the error of a count. A server that has the API but not this method answers 404,
@@ -227,6 +231,10 @@ type message struct {
 	undo   adapt.Undo
 	notes  []perigee.Note
 
+	// header replaces headers of the client that a method of its dialect gets. One without values is
+	// left out.
+	header http.Header
+
 	// These are not made yet: changes of members of the body, and edits of a body in one piece.
 	edits    []*change
 	rewrites []rawjson.Edit
@@ -245,6 +253,14 @@ type message struct {
 	// learns remembers what a repaired message assumes about the model, once the provider has accepted
 	// the message. It may be nil.
 	learns func()
+
+	// repair is for a repaired message that the provider refuses, too. It may be nil.
+	repair repairer
+}
+
+// repeats reports whether m is the same request as another message.
+func (m *message) repeats(other *message) bool {
+	return bytes.Equal(slices.Concat(m.body...), slices.Concat(other.body...)) && maps.EqualFunc(m.header, other.header, slices.Equal)
 }
 
 // promptOf returns the prompt of a request that is encoded anew. One in which nothing is asked is

@@ -40,6 +40,17 @@ func (u *Upstream) outgoing(target string, body *wire.Body, origin *perigee.Orig
 	return out
 }
 
+// replace replaces headers of the client that the request has.
+func (out *outgoing) replace(h http.Header) {
+	for name, values := range h {
+		if _, sent := out.header[name]; sent && len(values) > 0 {
+			out.header[name] = values
+		} else {
+			delete(out.header, name)
+		}
+	}
+}
+
 // call makes a call for a model that is answered in one piece. A count of tokens takes no place.
 func (u *Upstream) call(ctx context.Context, origin *perigee.Origin, out *outgoing, q quota) ([]byte, error) {
 	t := trail{upstream: u, log: origin.Log}

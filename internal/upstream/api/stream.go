@@ -1,11 +1,9 @@
 package api
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"iter"
-	"slices"
 	"strings"
 
 	"perigee"
@@ -60,24 +58,38 @@ func (x *exchange) run(ctx context.Context) (err error) {
 	if err = x.change(x.req, x.via, &x.sent); err != nil {
 		return err
 	}
-	if err = x.ask(ctx, &x.sent); err == nil || x.started || x.via.repair == nil {
+	if err = x.ask(ctx, &x.sent); err == nil || x.started {
 		return err
 	}
-	if repaired, ok := x.via.repair(x.req, &x.sent, err); ok {
-		if err := x.change(x.req, x.via, &repaired); err != nil {
-			return err
-		}
-		if bytes.Equal(slices.Concat(repaired.body...), slices.Concat(x.sent.body...)) {
-			return err // it would be refused again
-		}
-		x.trail.failed(err)
-		if repaired.anew {
-			x.req.Log.Withdraw(x.noted)
-		}
-		err = x.ask(ctx, &repaired)
-		if accepted := err == nil || x.started; accepted && repaired.learns != nil {
-			repaired.learns()
-		}
+	return x.again(ctx, &x.sent, x.via.repair, err)
+}
+
+// again sends a refused message once more as repair writes it. The repaired message may have a repair
+// of its own.
+func (x *exchange) again(ctx context.Context, sent *message, repair repairer, refused error) error {
+	if repair == nil {
+		return refused
+	}
+	repaired, ok := repair(x.req, sent, refused)
+	if !ok {
+		return refused
+	}
+	if err := x.change(x.req, x.via, &repaired); err != nil {
+		return err
+	}
+	if repaired.repeats(sent) {
+		return refused
+	}
+	x.trail.failed(refused)
+	if repaired.anew {
+		x.req.Log.Withdraw(x.noted)
+	}
+	err := x.ask(ctx, &repaired)
+	if err != nil && !x.started {
+		return x.again(ctx, &repaired, repaired.repair, err)
+	}
+	if repaired.learns != nil {
+		repaired.learns()
 	}
 	return err
 }
@@ -103,6 +115,7 @@ func (x *exchange) ask(ctx context.Context, m *message) error {
 	defer watchdog.Stop()
 	own := x.via.speaks(req)
 	out := x.outgoing(x.via.target(x.opts.URL, req.Model, req.Stream), body, &req.Origin, own && x.via.raw)
+	out.replace(m.header)
 	resp, err := x.do(ctx, &out, quota{model: req.Model}, &x.trail)
 	if err != nil {
 		return x.explain(ctx, req.Model, err)

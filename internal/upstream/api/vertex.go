@@ -257,6 +257,9 @@ func newVertexClaude(u config.Upstream) *Wire {
 		m.edits = append(m.edits, &change{name: "model", value: rawjson.AppendString(nil, id), quiet: true})
 		return m, err
 	}
+	filter := &betaFilter{}
+	filter.use(&w.message, &w.repair, false)
+	filter.use(&w.count.message, &w.count.repair, true)
 	return w
 }
 
