@@ -9,8 +9,13 @@ func simulatorSDKs() []client {
 		[]string{question, toolLoop, "thinking", "prompt cache", "search", "tokens and models", refusal}, "messages")
 	completions := golang("simulator openai go", "github.com/openai/openai-go/v3",
 		[]string{question, toolLoop, parallel, "thinking", "custom tool", "structured output", "tokens and models", refusal}, "completions")
-	messages.simulator, completions.simulator = true, true
-	return []client{messages, completions}
+	ollama := golang("simulator ollama go", "github.com/ollama/ollama",
+		[]string{question, toolLoop, parallel, "thinking", image, "structured output", "log probabilities", "memory", "embeddings", "tokens and models", refusal}, "ollama")
+	clients := []client{messages, completions, ollama}
+	for i := range clients {
+		clients[i].simulator = true
+	}
+	return clients
 }
 
 // serveSimulator runs a simulator that no daemon uses, once.

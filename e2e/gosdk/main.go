@@ -30,10 +30,11 @@ func main() {
 		"anthropic":   append(anthropicScenarios(), streamScenarios(askAnthropic)...),
 		"messages":    messagesScenarios(),
 		"completions": completionsScenarios(),
+		"ollama":      ollamaScenarios(),
 		"genai":       append(genaiScenarios(), streamScenarios(askGenai)...),
 	}
 	if len(os.Args) != 2 || clients[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: gosdk chat|responses|socket|anthropic|messages|completions|genai, or gosdk read URL")
+		fmt.Fprintln(os.Stderr, "usage: gosdk chat|responses|socket|anthropic|messages|completions|ollama|genai, or gosdk read URL")
 		os.Exit(2)
 	}
 	wanted := strings.Split(os.Getenv("PERIGEE_SCENARIOS"), ",")

@@ -32,6 +32,7 @@ type line struct {
 	Message answerMessage `json:"message"`
 	Done    bool          `json:"done"`
 	Reason  string        `json:"done_reason,omitempty"`
+	Probs   []tokenProbs  `json:"logprobs,omitempty"`
 	metrics
 }
 
@@ -68,11 +69,11 @@ func (c *Chat) Events(r *completion.Reply) []completion.Event {
 			emit(line{Message: answerMessage{Calls: []answerCall{call(r, p.Call, i, calls(r.Candidates[0].Parts[:i]))}}})
 		case p.Thought:
 			for _, piece := range r.Pieces(p.Text) {
-				emit(line{Message: answerMessage{Thinking: piece}})
+				emit(line{Message: answerMessage{Thinking: piece}, Probs: c.probs(piece)})
 			}
 		case p.Image == nil:
 			for _, piece := range r.Pieces(p.Text) {
-				emit(line{Message: answerMessage{Content: piece}})
+				emit(line{Message: answerMessage{Content: piece}, Probs: c.probs(piece)})
 			}
 		}
 	}
@@ -91,6 +92,7 @@ func (c *Chat) Whole(r *completion.Reply) []byte {
 	l := c.last(r)
 	l.Model, l.Created, l.Message.Role = c.in.Model, time.Unix(r.Created, 0).UTC(), "assistant"
 	for i, p := range r.Candidates[0].Parts {
+		l.Probs = append(l.Probs, c.probs(p.Text)...)
 		switch {
 		case p.Call != nil:
 			l.Message.Calls = append(l.Message.Calls, call(r, p.Call, i, len(l.Message.Calls)))
@@ -119,7 +121,8 @@ func (c *Chat) encode(l line) []byte {
 		Done     bool      `json:"done"`
 		Reason   string    `json:"done_reason,omitempty"`
 		metrics
-	}{l.Model, l.Created, l.Message.Content, l.Message.Thinking, l.Done, l.Reason, l.metrics})
+		Probs []tokenProbs `json:"logprobs,omitempty"`
+	}{l.Model, l.Created, l.Message.Content, l.Message.Thinking, l.Done, l.Reason, l.metrics, l.Probs})
 }
 
 // The time that a token takes.
@@ -146,6 +149,48 @@ func (c *Chat) last(r *completion.Reply) line {
 		l.metrics = metrics{Total: l.Total, Load: l.Load}
 	}
 	return l
+}
+
+// A tokenProb is a token and the logarithm of its probability.
+type tokenProb struct {
+	Token   string  `json:"token"`
+	Logprob float64 `json:"logprob"`
+	Bytes   []int   `json:"bytes,omitempty"`
+}
+
+// tokenProbs is a token of the answer, and the likeliest tokens in its place.
+type tokenProbs struct {
+	tokenProb
+	Top []tokenProb `json:"top_logprobs,omitempty"`
+}
+
+// probs are the probabilities of the tokens of a piece of an answer, or nil if the request does not
+// ask for them. A token is a character.
+func (c *Chat) probs(piece string) []tokenProbs {
+	if !c.in.Logprobs {
+		return nil
+	}
+	var all []tokenProbs
+	for _, r := range piece {
+		each := tokenProbs{tokenProb: probability(string(r), -0.25)}
+		for i := range c.in.TopLogprobs {
+			other := each.tokenProb
+			if i > 0 {
+				other = probability(string(rune('a'+i)), -0.25-float64(i))
+			}
+			each.Top = append(each.Top, other)
+		}
+		all = append(all, each)
+	}
+	return all
+}
+
+func probability(token string, logprob float64) tokenProb {
+	p := tokenProb{Token: token, Logprob: logprob}
+	for _, b := range []byte(token) {
+		p.Bytes = append(p.Bytes, int(b))
+	}
+	return p
 }
 
 func calls(parts []completion.Part) (n int) {

@@ -55,7 +55,8 @@ func CheckGenerate(in Input) (*Chat, *Refusal) {
 	}
 	c := &Chat{Ignored: ignored(in.Body, reflect.TypeFor[GenerateRequest]()), generate: true,
 		in: ChatRequest{Model: request.Model, Stream: request.Stream, Format: request.Format, KeepAlive: request.KeepAlive,
-			Options: request.Options, Think: request.Think, Truncate: request.Truncate, Shift: request.Shift}}
+			Options: request.Options, Think: request.Think, Truncate: request.Truncate, Shift: request.Shift,
+			Logprobs: request.Logprobs, TopLogprobs: request.TopLogprobs}}
 	if request.System != "" && request.Prompt != "" {
 		c.in.Messages = append(c.in.Messages, Message{Role: "system", Content: request.System})
 	}

@@ -80,17 +80,22 @@ func CheckEmbed(in Input) (*Embeddings, *Refusal) {
 	return e, nil
 }
 
-// Body is the answer with a vector for each text.
+// Body is the answer with a vector for each text, in the precision of the server.
 func (e *Embeddings) Body(vectors [][]float64) any {
-	if vectors == nil {
-		vectors = [][]float64{}
+	short := [][]float32{}
+	for _, vector := range vectors {
+		var values []float32
+		for _, value := range vector {
+			values = append(values, float32(value))
+		}
+		short = append(short, values)
 	}
 	load := max(e.Load, 10*time.Millisecond)
 	return struct {
 		Model   string        `json:"model"`
-		Vectors [][]float64   `json:"embeddings"`
+		Vectors [][]float32   `json:"embeddings"`
 		Total   time.Duration `json:"total_duration,omitempty"`
 		Load    time.Duration `json:"load_duration,omitempty"`
 		Prompt  int           `json:"prompt_eval_count,omitempty"`
-	}{e.name, vectors, load + time.Duration(e.Prompt)*promptTime, load, e.Prompt}
+	}{e.name, short, load + time.Duration(e.Prompt)*promptTime, load, e.Prompt}
 }

@@ -52,19 +52,26 @@ type ChatRequest struct {
 	TopLogprobs int             `json:"top_logprobs"`
 }
 
-// GenerateRequest is the body of /api/generate.
+// GenerateRequest is the body of /api/generate. Suffix, Template, Raw and Context change the prompt
+// that the model sees, which this simulator does not do.
 type GenerateRequest struct {
-	Model     string          `json:"model"`
-	Prompt    string          `json:"prompt"`
-	System    string          `json:"system"`
-	Images    [][]byte        `json:"images"`
-	Stream    *bool           `json:"stream"`
-	Format    json.RawMessage `json:"format"`
-	KeepAlive *Duration       `json:"keep_alive"`
-	Options   map[string]any  `json:"options"`
-	Think     *ThinkValue     `json:"think"`
-	Truncate  *bool           `json:"truncate"`
-	Shift     *bool           `json:"shift"`
+	Model       string          `json:"model"`
+	Prompt      string          `json:"prompt"`
+	Suffix      string          `json:"suffix"`
+	System      string          `json:"system"`
+	Template    string          `json:"template"`
+	Context     []int           `json:"context"`
+	Raw         bool            `json:"raw"`
+	Images      [][]byte        `json:"images"`
+	Stream      *bool           `json:"stream"`
+	Format      json.RawMessage `json:"format"`
+	KeepAlive   *Duration       `json:"keep_alive"`
+	Options     map[string]any  `json:"options"`
+	Think       *ThinkValue     `json:"think"`
+	Truncate    *bool           `json:"truncate"`
+	Shift       *bool           `json:"shift"`
+	Logprobs    bool            `json:"logprobs"`
+	TopLogprobs int             `json:"top_logprobs"`
 }
 
 // EmbedRequest is the body of /api/embed.
