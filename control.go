@@ -44,8 +44,9 @@ type RoutingControl interface {
 	// ExplainRoute returns which upstream would answer a call now, and why the remaining ones would
 	// not. It makes no call.
 	ExplainRoute(ctx context.Context, q RouteQuestion) (RouteExplanation, error)
-	// Models lists the models of one upstream, or of all if the name is empty, from recent lists, or
-	// asks the providers again if fresh is true. It fails only if no upstream can be asked.
+	// Models lists the models of one upstream, or of all if the name is empty, from recent lists. It
+	// fails only if no upstream can be asked. If fresh is true, it asks the providers again, and
+	// each error is a problem; it also tests without cost whether the one upstream would answer calls.
 	Models(ctx context.Context, upstream string, fresh bool) (ModelList, error)
 }
 
@@ -277,6 +278,23 @@ type Problem struct {
 	Email    string `json:"email,omitempty"` // empty if the problem concerns the upstream
 	Upstream string `json:"upstream"`
 	Why      string `json:"why"`
+
+	// These are of the error, in fresh lists of models: its class, and as in Error.
+	Class   Class  `json:"class,omitempty"`
+	Hint    string `json:"hint,omitempty"`
+	Fix     string `json:"fix,omitempty"`
+	Setting string `json:"setting,omitempty"`
+}
+
+// ProblemOf returns the problem of an upstream with an error.
+func ProblemOf(upstream string, err error) Problem {
+	e := AsError(err)
+	return Problem{Upstream: upstream, Why: e.Message, Class: e.Class, Hint: e.Hint, Fix: e.Fix, Setting: e.Setting}
+}
+
+// Err returns the error that the problem was made of.
+func (p Problem) Err() *Error {
+	return &Error{Class: p.Class, Message: p.Why, Hint: p.Hint, Fix: p.Fix, Setting: p.Setting}
 }
 
 // String returns the account and the reason in one line.

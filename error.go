@@ -55,6 +55,10 @@ type Error struct {
 	// machine: paths, addresses, accounts. If it is empty, clients get Message and Hint. PublicHint is
 	// the hint beside it; if that is empty, clients are referred to perigee's log.
 	Public, PublicHint string
+
+	// Fix is the command that removes the cause, and Setting the setting of the upstream that has to be
+	// corrected, for perigee doctor. Both are empty if neither is known.
+	Fix, Setting string
 }
 
 // A RawError is the error of a provider, which clients of its dialect get unchanged.

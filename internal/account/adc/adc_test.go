@@ -323,6 +323,41 @@ func TestServerThatIsDown(t *testing.T) {
 	}
 }
 
+// A new sign-in of gcloud replaces its own file, and no other.
+func TestSignInThatHasExpired(t *testing.T) {
+	server := newTokenServer(t)
+	server.answers(http.StatusBadRequest, `{"error":"invalid_grant","error_description":"Token has been expired or revoked."}`)
+	for _, name := range []string{"HOME", "APPDATA"} {
+		t.Setenv(name, t.TempDir())
+	}
+	t.Setenv(variableMetadata, "")
+	own, err := gcloudFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(own), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(writeFile(t, server.user()), own); err != nil {
+		t.Fatal(err)
+	}
+	another, service := writeFile(t, server.user()), writeFile(t, server.service())
+	for path, want := range map[string]struct{ fix, setting, hint string }{
+		"":        {logIn, "", logIn},
+		another:   {"", "credentials", "unset " + variableFile},
+		service:   {"", "credentials", "check that the service account"},
+		own + "x": {"", "credentials", "correct the file"},
+	} {
+		t.Setenv(variableFile, path)
+		s := New(FromAuto)
+		s.Use(http.DefaultTransport, "perigee/test")
+		_, err := s.Token(t.Context())
+		if e := perigee.AsError(err); e == nil || e.Fix != want.fix || e.Setting != want.setting || !strings.Contains(e.Hint, want.hint) {
+			t.Errorf("%q: %+v", path, e)
+		}
+	}
+}
+
 // A directory cannot be read as a file, even by root.
 func TestUnreadableFile(t *testing.T) {
 	dir := t.TempDir()

@@ -88,14 +88,30 @@ func reason(err error) string {
 func missing(why string) error {
 	return &perigee.Error{Class: perigee.ClassUnauthenticated, Message: "no Google credentials: " + why,
 		Hint:   "run " + logIn + ", or set credentials or keys of the upstream",
-		Public: "there are no Google credentials", PublicHint: "run " + logIn + " on the machine that runs perigee"}
+		Public: "there are no Google credentials", PublicHint: "run " + logIn + " on the machine that runs perigee", Fix: logIn}
 }
 
 // unreadable returns the error for a file that has no usable credentials.
 func unreadable(path, why string) error {
-	return &perigee.Error{Class: perigee.ClassUnauthenticated, Message: fmt.Sprintf("the Google credentials in %s cannot be used: %s", path, why),
+	e := &perigee.Error{Class: perigee.ClassUnauthenticated, Message: fmt.Sprintf("the Google credentials in %s cannot be used: %s", path, why),
 		Hint:   "run " + logIn + ", or correct the file",
 		Public: "the Google credentials cannot be used", PublicHint: "perigee doctor shows why; run " + logIn + " on the machine that runs perigee"}
+	if e.Fix, e.Setting = signIn(path); e.Fix == "" {
+		e.Hint = "correct the file, or use the one that " + logIn + " writes: " + useGcloud
+	}
+	return e
+}
+
+// useGcloud is how credentials of another file are replaced by those that gcloud writes.
+const useGcloud = "remove credentials of the upstream, or unset " + variableFile + " and restart perigee"
+
+// signIn returns the command that replaces the credentials in a file of gcloud, or the setting that
+// names another file.
+func signIn(path string) (fix, setting string) {
+	if own, err := gcloudFile(); err == nil && path == own {
+		return logIn, ""
+	}
+	return "", "credentials"
 }
 
 // The types of files.

@@ -226,6 +226,7 @@ func (c *credentials) unavailable(why string, err error) error {
 	e := &perigee.Error{Class: perigee.ClassUnavailable, Message: fmt.Sprintf("no Google access token: %s: %s", why, c.redactor().Text(err.Error())),
 		Hint: "try again", Cause: err, Public: "no Google access token: " + why, PublicHint: "try again"}
 	if c.file == nil {
+		e.Setting = "credentials"
 		e.Hint = "credentials: metadata works on machines of Google only; elsewhere, run " + logIn
 	}
 	return e
@@ -247,11 +248,16 @@ func (c *credentials) refused(r *recorder) error {
 	}
 	said = c.redactor().Text(perigee.Clip(cmp.Or(said, answer.Description, code, fmt.Sprintf("status %d", r.status)), 300))
 	what, hint := c.owner(r.status)
-	if strings.Contains(said, "timeframe") {
-		hint = "set the clock of the machine that runs perigee"
+	e := &perigee.Error{Class: perigee.ClassUnauthenticated, Message: fmt.Sprintf("Google refuses %s: %s", what, said), Hint: hint, Setting: "credentials"}
+	if c.file != nil && (c.file.Type == typeUser || c.file.Type == typeExternalUser) {
+		if e.Fix, e.Setting = signIn(c.at.path); e.Fix == "" {
+			e.Hint = hint + ", and use the file that it writes: " + useGcloud
+		}
 	}
-	return &perigee.Error{Class: perigee.ClassUnauthenticated,
-		Message: fmt.Sprintf("Google refuses %s: %s", what, said), Hint: hint}
+	if strings.Contains(said, "timeframe") {
+		e.Hint = "set the clock of the machine that runs perigee"
+	}
+	return e
 }
 
 // owner describes the credentials that were refused with a status, and what to do about it.

@@ -32,7 +32,7 @@ func TestEveryKindIsComplete(t *testing.T) {
 				t.Errorf("kind %s lacks a provider, a URL or a variable for its keys", k.Name)
 			}
 		}
-		u := UpstreamOf(config.Upstream{Name: "x", Kind: k.Name, URL: k.URL}, &config.Loaded{})
+		u := UpstreamOf(config.Upstream{Name: "x", Kind: k.Name, URL: k.URL}, &config.Loaded{Config: &config.Config{}})
 		if r := u.failed(t.Context(), errors.New("odd")); r.Status != Fail || r.Fix == "" || r.Check != NameUpstream+"x" {
 			t.Errorf("kind %s: the check is %+v", k.Name, r)
 		}

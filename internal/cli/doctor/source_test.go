@@ -35,7 +35,7 @@ func TestUpstreamIsAskedForItsModels(t *testing.T) {
 		{config.KindIDE, errors.New("odd"), Fail, "perigee bridge list"},
 		{config.KindSimulator, errors.New("odd"), Fail, "perigee models --upstream source"},
 	} {
-		u := UpstreamOf(config.Upstream{Name: "source", Kind: c.kind, URL: "https://api.example.com"}, &config.Loaded{Path: "/etc/perigee.yaml"})
+		u := UpstreamOf(config.Upstream{Name: "source", Kind: c.kind, URL: "https://api.example.com"}, &config.Loaded{Path: "/etc/perigee.yaml", Config: &config.Config{}})
 		asked := ""
 		want(t, u.Check(t.Context(), func(_ context.Context, name string) (perigee.ModelList, error) {
 			asked = name
@@ -46,6 +46,19 @@ func TestUpstreamIsAskedForItsModels(t *testing.T) {
 		}
 	}
 	u := Upstream{Name: "source", Kind: config.KindGemini, Variable: "GEMINI_API_KEY"}
+	u.Config, u.Lines = "/etc/perigee.yaml", map[string]int{"": 3, "location": 7}
+	for _, c := range []struct {
+		problem perigee.Error
+		words   []string
+	}{
+		{perigee.Error{Class: perigee.ClassForbidden, Message: "no quota project", Hint: "name one", Fix: "gcloud set"}, []string{"no quota project", "gcloud set"}},
+		{perigee.Error{Class: perigee.ClassNotFound, Message: "no model", Hint: "try global", Setting: "location"}, []string{"no model; try global", "+7 /etc/perigee.yaml"}},
+		{perigee.Error{Class: perigee.ClassForbidden, Message: "no project", Setting: "project"}, []string{"no project", "+3 /etc/perigee.yaml"}},
+	} {
+		list := perigee.ModelList{Problems: []perigee.Problem{perigee.ProblemOf("source", &c.problem)}}
+		want(t, u.Check(t.Context(), func(context.Context, string) (perigee.ModelList, error) { return list, nil }), Fail, c.words...)
+	}
+	u.Config, u.Lines = "", nil
 	list := perigee.ModelList{Problems: []perigee.Problem{{Why: "no answer"}}}
 	want(t, u.Check(t.Context(), func(context.Context, string) (perigee.ModelList, error) { return list, nil }), Fail, "no answer")
 	want(t, u.NoAccount(), Fail, "export GEMINI_API_KEY=…")
@@ -82,7 +95,7 @@ func TestLanguageServerThatIsNotRunning(t *testing.T) {
 	other := perigee.AccountRow{Email: "eve@example.com", Upstream: "other", Enabled: true, State: perigee.AccountReady}
 	resting := perigee.AccountRow{Email: "cyd@example.com", Upstream: "gravity", Enabled: true, State: perigee.AccountReady,
 		Cooldowns: []perigee.Cooldown{{Family: "gemini", Reason: "quota"}}}
-	loaded := &config.Loaded{Path: "/etc/perigee.yaml"}
+	loaded := &config.Loaded{Path: "/etc/perigee.yaml", Config: &config.Config{}}
 	for _, u := range []config.Upstream{{Name: "gravity", Kind: config.KindLangserver}, {Name: "headless", Kind: config.KindLangserver, AccountsFrom: "gravity"}} {
 		described := UpstreamOf(u, loaded)
 		want(t, described.NotRunning([]perigee.AccountRow{other}), Fail, "no account is signed in", "perigee login --upstream gravity")

@@ -20,12 +20,13 @@ import (
 // An Upstream is a source to be checked.
 type Upstream struct {
 	Name, Kind string
-	URL        string // its address; empty if it is on this machine
-	Config     string // the configuration file; empty if there is none
-	Variable   string // the variable with the API key, if there is no configuration file
-	Builtin    bool   // it is the simulator that answers because nothing is configured
-	Accounts   string // the upstream with the accounts that it uses; empty if it uses none
-	Daemon     Daemon // the daemon of a Builtin upstream
+	URL        string         // its address; empty if it is on this machine
+	Config     string         // the configuration file; empty if there is none
+	Lines      map[string]int // of its settings in that file; its entry begins in the line of ""
+	Variable   string         // the variable with the API key, if there is no configuration file
+	Builtin    bool           // it is the simulator that answers because nothing is configured
+	Accounts   string         // the upstream with the accounts that it uses; empty if it uses none
+	Daemon     Daemon         // the daemon of a Builtin upstream
 }
 
 // UpstreamOf describes an upstream of a configuration.
@@ -34,10 +35,28 @@ func UpstreamOf(u config.Upstream, loaded *config.Loaded) Upstream {
 	if i := slices.IndexFunc(loaded.Environment, func(e config.EnvironmentUpstream) bool { return e.Name == u.Name }); i >= 0 {
 		described.Variable = loaded.Environment[i].Variable
 	}
+	described.Lines = linesOf(u, loaded)
 	if described.Accounts = u.AccountsFrom; u.HasAccounts() {
 		described.Accounts = u.Name
 	}
 	return described
+}
+
+// linesOf returns the lines of the settings of an upstream in the configuration file.
+func linesOf(u config.Upstream, loaded *config.Loaded) map[string]int {
+	i := slices.IndexFunc(loaded.Config.Upstreams, func(known config.Upstream) bool { return known.Name == u.Name })
+	item, lines := fmt.Sprintf("upstreams[%d]", i), map[string]int{}
+	for key, origin := range loaded.Origins {
+		if setting, ok := strings.CutPrefix(key, item); ok && origin.Source == loaded.Path {
+			lines[strings.TrimPrefix(setting, ".")] = origin.Line
+		}
+	}
+	return lines
+}
+
+// edit returns the command that opens the configuration file at a setting.
+func (u Upstream) edit(setting string) string {
+	return edit(u.Config, cmp.Or(u.Lines[setting], u.Lines[""]))
 }
 
 // addressOf returns the base URL of the provider of an upstream, or "".
@@ -93,7 +112,7 @@ func (u Upstream) Check(ctx context.Context, list func(ctx context.Context, upst
 	began := time.Now()
 	found, err := list(ctx, u.Name)
 	if err == nil && len(found.Problems) > 0 {
-		err = perigee.Errorf(perigee.ClassUnavailable, "%s", found.Problems[0].Why)
+		err = found.Problems[0].Err()
 	}
 	if err != nil {
 		return u.failed(ctx, err)
@@ -134,7 +153,14 @@ func (u Upstream) failed(ctx context.Context, err error) Result {
 	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 		return look(fail(name, u.look(), "it did not answer in time"))
 	}
-	switch e := perigee.AsError(err); e.Class {
+	e := perigee.AsError(err)
+	switch {
+	case e.Fix != "":
+		return fail(name, e.Fix, "%s", e.Message)
+	case e.Setting != "":
+		return fail(name, u.edit(e.Setting), "%v", e)
+	}
+	switch e.Class {
 	case perigee.ClassUnauthenticated, perigee.ClassForbidden, perigee.ClassInvalid:
 		return fail(name, u.signIn(), "%s", e.Message)
 	case perigee.ClassVerification:
@@ -154,7 +180,7 @@ func (u Upstream) signIn() string {
 	case u.Variable != "":
 		return "export " + u.Variable + "=…"
 	}
-	return edit(u.Config, 0)
+	return u.edit("keys")
 }
 
 // look returns the command that shows why an upstream cannot be reached.

@@ -98,7 +98,8 @@ func (g *Gateway) Unusable() string {
 }
 
 // ListModels lists the models of all upstreams or of one, and the upstreams that could not be asked.
-// If fresh is true, it requests the lists now.
+// If fresh is true, it requests the lists now, and does not fail if no upstream could be asked. It also
+// tests the upstream of a name.
 func (g *Gateway) ListModels(ctx context.Context, upstream string, fresh bool) (list perigee.ModelList, err error) {
 	r, release := g.acquire()
 	defer release()
@@ -110,7 +111,7 @@ func (g *Gateway) ListModels(ctx context.Context, upstream string, fresh bool) (
 		request = r.router.FreshModelsOf
 	}
 	found, failed, err := request(ctx, upstream)
-	if err != nil {
+	if err != nil && !fresh {
 		return list, allOf(err, failed)
 	}
 	for _, m := range found {
@@ -119,8 +120,15 @@ func (g *Gateway) ListModels(ctx context.Context, upstream string, fresh bool) (
 			AliasOf: m.AliasOf, Default: m.ID == r.router.Default(),
 		})
 	}
+	if fresh && upstream != "" && len(failed) == 0 {
+		failed = r.entry(upstream).probe(ctx, found)
+	}
 	for _, f := range failed {
-		list.Problems = append(list.Problems, perigee.Problem{Upstream: f.Upstream, Why: f.Err.Error()})
+		problem := perigee.Problem{Upstream: f.Upstream, Why: f.Err.Error()}
+		if fresh {
+			problem = perigee.ProblemOf(f.Upstream, f.Err)
+		}
+		list.Problems = append(list.Problems, problem)
 	}
 	for _, e := range r.entries { // a list may be older than the refusal of the last account
 		name := e.Config.Name
@@ -130,6 +138,17 @@ func (g *Gateway) ListModels(ctx context.Context, upstream string, fresh bool) (
 		}
 	}
 	return list, nil
+}
+
+// probe tests an upstream that has listed its models, and returns why it cannot answer.
+func (e *Entry) probe(ctx context.Context, found []perigee.Model) (failed []route.Failure) {
+	if p, ok := e.Upstream.(prober); ok {
+		own := slices.DeleteFunc(slices.Clone(found), func(m perigee.Model) bool { return m.AliasOf != "" })
+		if err := p.Probe(ctx, own); err != nil {
+			failed = append(failed, route.Failure{Upstream: e.Config.Name, Err: err})
+		}
+	}
+	return failed
 }
 
 // allOf returns the error if no upstream could be called: the error of the first one, with the

@@ -56,6 +56,11 @@ type (
 	accountFollower interface{ AccountsInForce() }
 	// A langserverReporter supervises a language server.
 	langserverReporter interface{ Status() supervisor.Status }
+	// A prober tests whether calls would be answered, beyond its list of models, in requests that cost
+	// nothing. The models are those that it has listed.
+	prober interface {
+		Probe(ctx context.Context, models []perigee.Model) error
+	}
 	// A selfChecker returns, without a call, why no call can succeed; empty if calls can.
 	selfChecker interface{ Unusable() string }
 )
@@ -63,6 +68,7 @@ type (
 var (
 	_ roster.QuotaReporter = (*antigravity.Upstream)(nil)
 	_ selfChecker          = (*api.Upstream)(nil)
+	_ prober               = (*api.Upstream)(nil)
 )
 
 // An Entry is one upstream and the configuration that it was built from.

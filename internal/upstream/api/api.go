@@ -292,6 +292,19 @@ func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 	return slices.DeleteFunc(all, func(m perigee.Model) bool { return !u.isOffered(m.ID) }), nil
 }
 
+// Probe tests whether calls would be answered, in a request that costs nothing, where the list of
+// models does not show that. The list is the one of Models.
+func (u *Upstream) Probe(ctx context.Context, list []perigee.Model) error {
+	switch {
+	case len(list) == 0 && len(u.opts.Models) > 0:
+		return &perigee.Error{Class: perigee.ClassNotFound, Upstream: u.opts.Name, Setting: "models",
+			Message: fmt.Sprintf("upstream %s has no model that the models setting of the upstream allows", u.opts.Name)}
+	case u.probe == nil:
+		return nil
+	}
+	return u.probe(ctx, u, list)
+}
+
 // completeModels adds to the models of the list what the server has elsewhere.
 func (u *Upstream) completeModels(ctx context.Context, list []perigee.Model) error {
 	switch {

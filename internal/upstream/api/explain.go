@@ -46,7 +46,10 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 		if c.Class == perigee.ClassUnauthenticated && c.Hint == "" {
 			refused := "the provider refused the " + u.credential()
 			c.Hint = "check the keys of this upstream in the configuration"
-			if u.keyless {
+			switch {
+			case u.access != nil:
+				c.Hint = "run gcloud auth application-default login on the machine that runs perigee"
+			case u.keyless:
 				refused = noKeys
 				c.Hint = "add keys to this upstream in the configuration, such as keys: [env:API_KEY]"
 			}

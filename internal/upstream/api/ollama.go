@@ -64,7 +64,8 @@ func newOllama(u config.Upstream) *Provider {
 			},
 			decode: dialect.DecodeEmbeddings,
 		},
-		hint:        ollamaHint,
+		hint:        func(e *perigee.Error, model string) string { return ollamaHint(e, model, u) },
+		probe:       probeOllama,
 		decodeError: dialect.DecodeError,
 		checkAnswer: dialect.CheckAnswer,
 	}
@@ -78,7 +79,7 @@ const (
 )
 
 // ollamaHint returns the command that helps against an error.
-func ollamaHint(e *perigee.Error, model string) string {
+func ollamaHint(e *perigee.Error, model string, u config.Upstream) string {
 	switch {
 	case e.Class == perigee.ClassNotFound && model != "":
 		if strings.ContainsAny(model, " \t\r\n\"'`$;&|<>(){}\\*?") {
@@ -86,9 +87,26 @@ func ollamaHint(e *perigee.Error, model string) string {
 		}
 		return "ollama pull " + perigee.Clip(model, maxNamed) + " downloads it"
 	case e.Class == perigee.ClassUnavailable && wire.NeverConnected(e.Cause):
+		if cmp.Or(u.URL, defaultOllama) == defaultOllama {
+			e.Fix = "ollama serve"
+		}
 		return "is Ollama running? ollama serve starts it; otherwise check url of the upstream"
 	}
 	return ""
+}
+
+var defaultOllama = config.KindOf(config.KindOllama).URL
+
+// probeOllama returns an error if no model has been downloaded.
+func probeOllama(_ context.Context, u *Upstream, list []perigee.Model) error {
+	if len(list) > 0 {
+		return nil
+	}
+	e := &perigee.Error{Class: perigee.ClassNotFound, Upstream: u.opts.Name, Message: "the server has no model yet", Fix: "ollama pull qwen3:8b"}
+	if u.opts.URL != defaultOllama {
+		e.Fix = "OLLAMA_HOST=" + u.opts.URL + " " + e.Fix
+	}
+	return e
 }
 
 // An ollamaServer is a server of Ollama, with what is known about its models.

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -180,6 +182,35 @@ func TestOllamaContextsOfConcurrentCalls(t *testing.T) {
 	}
 }
 
+// A server without models is reachable, and cannot answer.
+func TestOllamaHasNoModels(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"models":[]}`) }))
+	defer server.Close()
+	u := New(newOllama(config.Upstream{Name: "local", URL: server.URL}), Options{Name: "local", URL: server.URL})
+	defer u.Close()
+	list, err := u.Models(t.Context())
+	if err != nil || len(list) != 0 {
+		t.Fatal(list, err)
+	}
+	want := "OLLAMA_HOST=" + server.URL + " ollama pull qwen3:8b"
+	if e := perigee.AsError(u.Probe(t.Context(), list)); e == nil || e.Fix != want {
+		t.Errorf("got %+v", e)
+	}
+	if err := u.Probe(t.Context(), make([]perigee.Model, 1)); err != nil {
+		t.Errorf("with a model: %v", err)
+	}
+}
+
+// Only the server at the default address can be started with the command alone.
+func TestOllamaIsStartedAtItsAddress(t *testing.T) {
+	for url, want := range map[string]string{"": "ollama serve", defaultOllama: "ollama serve", "http://127.0.0.1:9": ""} {
+		e := &perigee.Error{Class: perigee.ClassUnavailable, Cause: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+		if ollamaHint(e, "", config.Upstream{URL: url}); e.Fix != want {
+			t.Errorf("%q: the fix is %q", url, e.Fix)
+		}
+	}
+}
+
 // The hint of a server that does not run is the command that starts it, for clients as well.
 func TestOllamaIsNotRunning(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
@@ -202,7 +233,7 @@ func TestOllamaHint(t *testing.T) {
 		"qwen3:8b": "ollama pull qwen3:8b downloads it", "hf.co/a/b:Q4_K_M": "ollama pull hf.co/a/b:Q4_K_M downloads it",
 		"a;rm -r b": "ollama list shows the models of the server", "$(b)": "ollama list shows the models of the server",
 	} {
-		if got := ollamaHint(perigee.Errorf(perigee.ClassNotFound, "no"), model); got != want {
+		if got := ollamaHint(perigee.Errorf(perigee.ClassNotFound, "no"), model, config.Upstream{}); got != want {
 			t.Errorf("%s: got %q", model, got)
 		}
 	}

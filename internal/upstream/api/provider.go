@@ -50,6 +50,10 @@ type Provider struct {
 	// error alone. It may be nil.
 	hint func(e *perigee.Error, model string) string
 
+	// probe makes a request that costs nothing, and returns why calls would fail although the models
+	// are listed. It may be nil.
+	probe func(ctx context.Context, u *Upstream, list []perigee.Model) error
+
 	// raw returns the URL that a recorded request was sent to. If it is nil, no recorded request
 	// can be sent again.
 	raw func(base string, r *perigee.RawRequest) string

@@ -2,6 +2,10 @@ package api
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -25,6 +29,8 @@ const (
 
 	// vertexVersion is the version of the Messages API on Vertex AI.
 	vertexVersion = "vertex-2023-10-16"
+
+	vertexService = "aiplatform.googleapis.com"
 )
 
 // newVertex returns the provider of Vertex AI. Models of Google have Gemini's API, and Claude has
@@ -47,6 +53,10 @@ func newVertex(u config.Upstream) *Provider {
 			return reasoning
 		},
 	}
+	p.probe = func(ctx context.Context, u *Upstream, list []perigee.Model) error {
+		return probeVertex(ctx, u, list, location)
+	}
+	p.hint = func(e *perigee.Error, _ string) string { return vertexHint(e, location) }
 	if len(u.Keys) == 0 {
 		p.access = &vertexAccess{source: adc.New(u.Credentials), name: u.Name, project: cmp.Or(u.Project, os.Getenv("GOOGLE_CLOUD_PROJECT")), location: location}
 	}
@@ -70,11 +80,11 @@ func newVertex(u config.Upstream) *Provider {
 func vertexAddress(location string) string {
 	switch location {
 	case "global":
-		return "https://aiplatform.googleapis.com"
+		return "https://" + vertexService
 	case "us", "eu":
 		return "https://aiplatform." + location + ".rep.googleapis.com"
 	}
-	return "https://" + location + "-aiplatform.googleapis.com"
+	return "https://" + location + "-" + vertexService
 }
 
 // dated matches the date at the end of a name of Anthropic's.
@@ -121,18 +131,18 @@ func (a *vertexAccess) refused(req *http.Request) {
 }
 
 // authorize adds a token, and the project to the path of a method. The list of models belongs to no
-// project. Calls of a person need one that they are charged to.
+// project, but no call can be made without one. Requests of a person need one that they are charged to.
 func (a *vertexAccess) authorize(req *http.Request) error {
 	token, err := a.source.Token(req.Context())
 	if err != nil {
 		return a.explain(err)
 	}
 	project := cmp.Or(a.project, token.Project)
+	if project == "" {
+		return a.explain(&perigee.Error{Class: perigee.ClassForbidden, Message: "the Google credentials name no project",
+			Hint: "set project of the upstream, or GOOGLE_CLOUD_PROJECT", Setting: "project"})
+	}
 	if req.Method == http.MethodPost {
-		if project == "" {
-			return a.explain(perigee.Errorf(perigee.ClassForbidden, "the Google credentials name no project").
-				WithHint("set project of the upstream, or GOOGLE_CLOUD_PROJECT"))
-		}
 		place := "/projects/" + project + "/locations/" + a.location + "/publishers/"
 		req.URL.Path = strings.Replace(req.URL.Path, "/publishers/", place, 1)
 		req.URL.RawPath = strings.Replace(req.URL.RawPath, "/publishers/", place, 1)
@@ -313,18 +323,27 @@ func isMessagesError(body []byte) bool {
 	return found && string(body[start:end]) == `"error"`
 }
 
-// vertexSteps are the hints for errors of Vertex AI, by a part of the message or of its details, in
-// lower case.
-var vertexSteps = []struct{ part, hint string }{
-	{"quota project", "name the project that calls are charged to: gcloud auth application-default set-quota-project PROJECT"},
-	{"user_project_denied", "choose a project that you may use: gcloud auth application-default set-quota-project PROJECT"},
-	{"service_disabled", "enable the API: gcloud services enable aiplatform.googleapis.com"},
-	{"has not been used in project", "enable the API: gcloud services enable aiplatform.googleapis.com"},
-	{"billing", "enable billing for the project in the Google Cloud console"},
-	{"permission", "grant the role Vertex AI User (roles/aiplatform.user) in the project"},
-	{"not found or your project does not have access", "check the name; the model may have to be enabled in Model Garden, or be in another location, such as global"},
-	{"not servable in region", "set location of the upstream to one that has the model, such as global"},
+// vertexSteps are the next steps after errors of Vertex AI, by a part of the message or of its details,
+// in lower case. PROJECT in a fix is the project of the error.
+var vertexSteps = []struct{ part, hint, fix, setting string }{
+	{"quota project", "name the project that calls are charged to: " + quotaProject + "PROJECT", quotaProject + "…", ""},
+	{"user_project_denied", "choose a project that you may use: " + quotaProject + "PROJECT", quotaProject + "…", ""},
+	{"service_disabled", "enable the API: " + enableAPI, enableAPI + " --project=PROJECT", ""},
+	{"has not been used in project", "enable the API: " + enableAPI, enableAPI + " --project=PROJECT", ""},
+	{"billing", "enable billing for the project in the Google Cloud console", "gcloud billing projects link PROJECT --billing-account=…", ""},
+	{"permission", "check project of the upstream, and grant the role Vertex AI User (roles/aiplatform.user) in it", "", "project"},
+	{"not found or your project does not have access", "check the name; the model may have to be enabled in Model Garden, or be in another location, such as global", "", ""},
+	{"not servable in region", "set location of the upstream to one that has the model, such as global", "", "location"},
+	{"unsupported region", "set location of the upstream to one of these, or to global", "", "location"},
 }
+
+const (
+	quotaProject = "gcloud auth application-default set-quota-project "
+	enableAPI    = "gcloud services enable " + vertexService
+)
+
+// consumer matches the project that the details of an error are about.
+var consumer = lazyregexp.New(`"(?:consumer|resource)":\s*"projects/([^/"]+)`)
 
 // decodeVertexError reads an error of Google or of the Messages API.
 func decodeVertexError(status int, body []byte) *perigee.Error {
@@ -341,19 +360,66 @@ func decodeVertexError(status int, body []byte) *perigee.Error {
 	case strings.Contains(text, "not servable in region"):
 		e.Class = perigee.ClassNotFound
 	}
+	project := "…"
 	for _, detail := range e.Details {
 		text += strings.ToLower(string(detail))
+		if found := consumer().FindSubmatch(detail); found != nil {
+			project = string(found[1])
+		}
 	}
 	if e.Class == perigee.ClassForbidden || e.Class == perigee.ClassNotFound || e.Class == perigee.ClassInvalid {
 		for _, step := range vertexSteps {
 			if strings.Contains(text, step.part) {
-				e.Hint = step.hint
+				e.Hint, e.Fix, e.Setting = step.hint, strings.Replace(step.fix, "PROJECT", project, 1), step.setting
 				break
 			}
 		}
 	}
-	if e.Class == perigee.ClassUnauthenticated {
-		e.Hint = "run gcloud auth application-default login on the machine that runs perigee, or correct keys of the upstream"
-	}
 	return e
+}
+
+// vertexHint returns the next step if the host of a region does not exist.
+func vertexHint(e *perigee.Error, location string) string {
+	if unknown, ok := errors.AsType[*net.DNSError](e.Cause); !ok || !unknown.IsNotFound || unknown.Name != location+"-"+vertexService {
+		return ""
+	}
+	e.Setting = "location"
+	return "set location of the upstream to one that Vertex AI has, such as global, or check the network"
+}
+
+// maxProbed is how many models are looked for in a location.
+const maxProbed = 6
+
+// probeVertex counts the tokens of a short text, which is free, in project and location: the list of
+// models belongs to neither. It fails if none of the models that it tries is there.
+func probeVertex(ctx context.Context, u *Upstream, list []perigee.Model, location string) error {
+	list = slices.DeleteFunc(slices.Clone(list), func(m perigee.Model) bool { return !slices.Contains(m.Methods, "countTokens") })
+	slices.SortStableFunc(list, func(a, b perigee.Model) int { return cmp.Compare(likelihood(a), likelihood(b)) })
+	prompt := &perigee.Prompt{Contents: []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: perigee.Plain("hello")}}}}}
+	var missing error
+	for _, m := range list[:min(len(list), maxProbed)] {
+		_, err := u.CountTokens(ctx, perigee.NewRequest(perigee.Origin{}, m.ID, false, func() (*perigee.Prompt, error) { return prompt, nil }))
+		if err == nil || perigee.AsError(err).Class != perigee.ClassNotFound {
+			return err
+		}
+		missing = err
+	}
+	if missing == nil {
+		return nil
+	}
+	return &perigee.Error{Class: perigee.ClassNotFound, Upstream: u.opts.Name, Setting: "location", Cause: missing,
+		Message: fmt.Sprintf("location %s has none of the models that were tried, such as %s, or the project may use none of them", location, list[0].ID),
+		Hint:    "set location of the upstream to one that has your models, such as global"}
+}
+
+// likelihood orders models: those that are in most locations come first.
+func likelihood(m perigee.Model) int {
+	spec, known := models.Lookup(m.ID)
+	switch {
+	case spec.Family == models.Gemini2 && known:
+		return 0
+	case known:
+		return 1
+	}
+	return 2
 }

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -65,7 +67,7 @@ func TestErrorsOfVertex(t *testing.T) {
 		{403, status("This API method requires billing to be enabled.", "PERMISSION_DENIED", "BILLING_DISABLED"), perigee.ClassForbidden, "billing", false},
 		{404, status("Publisher Model `projects/ada/locations/us-east1/publishers/google/models/x` was not found or your project does not have access to it.", "NOT_FOUND", ""), perigee.ClassNotFound, "Model Garden", false},
 		{400, status("Publisher Model claude-opus-5 is not servable in region us-east1.", "FAILED_PRECONDITION", ""), perigee.ClassNotFound, "set location", false},
-		{401, status("Request had invalid authentication credentials.", "UNAUTHENTICATED", "ACCESS_TOKEN_EXPIRED"), perigee.ClassUnauthenticated, "gcloud auth application-default login", false},
+		{401, status("Request had invalid authentication credentials.", "UNAUTHENTICATED", "ACCESS_TOKEN_EXPIRED"), perigee.ClassUnauthenticated, "", false},
 		{429, `{"type":"error","error":{"type":"rate_limit_error","message":"Too many tokens."},"request_id":"req_vrtx_1"}`, perigee.ClassRateLimited, "", true},
 		{529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, perigee.ClassCapacity, "", true},
 	} {
@@ -75,6 +77,27 @@ func TestErrorsOfVertex(t *testing.T) {
 		}
 		if test.hint == "" && e.Hint != "" {
 			t.Errorf("%d %s: hint %q", test.code, test.body, e.Hint)
+		}
+	}
+}
+
+// A host that does not exist is a matter of the location, and not of the network.
+func TestHostOfAnUnknownLocation(t *testing.T) {
+	unknown := &net.DNSError{Name: "europe-west99-aiplatform.googleapis.com", IsNotFound: true}
+	offline := &net.DNSError{Name: unknown.Name, IsTemporary: true}
+	for _, test := range []struct {
+		location string
+		cause    error
+		setting  string
+	}{
+		{"europe-west99", &url.Error{Err: unknown}, "location"},
+		{"europe-west99", offline, ""},
+		{"europe-west99", &net.DNSError{Name: "oauth2.googleapis.com", IsNotFound: true}, ""},
+		{"global", &net.DNSError{Name: "aiplatform.googleapis.com", IsNotFound: true}, ""},
+	} {
+		e := &perigee.Error{Class: perigee.ClassUnavailable, Cause: test.cause}
+		if hint := vertexHint(e, test.location); e.Setting != test.setting || (hint == "") != (test.setting == "") {
+			t.Errorf("%s, %v: setting %q, hint %q", test.location, test.cause, e.Setting, hint)
 		}
 	}
 }
