@@ -12,19 +12,11 @@ func WriteEmbedInputs(w *rawjson.Writer, inputs []perigee.EmbedInput) ([]perigee
 	w.Array()
 	for i := range inputs {
 		in := &inputs[i]
-		size := 0
-		for _, part := range in.Content.Parts {
-			size += part.Text.Size()
+		text, err := EmbedText(in)
+		if err != nil {
+			return nil, err
 		}
-		lines := rawjson.NewLineJoiner(size)
-		for _, part := range in.Content.Parts {
-			if part.Kind != perigee.PartText {
-				return nil, perigee.Errorf(perigee.ClassInvalid, "this provider makes embeddings of text only").
-					WithHint("send text, or choose an embedding model that takes other media")
-			}
-			lines.Add(part.Text.Form())
-		}
-		w.Raw(lines.JSON())
+		w.Raw(text)
 		if in.TaskType != "" {
 			lost.Dropped("taskType")
 		}
@@ -37,4 +29,21 @@ func WriteEmbedInputs(w *rawjson.Writer, inputs []perigee.EmbedInput) ([]perigee
 	}
 	w.EndArray()
 	return lost.List(), nil
+}
+
+// EmbedText returns the text of an input as a JSON string, for a method that takes nothing else.
+func EmbedText(in *perigee.EmbedInput) ([]byte, error) {
+	size := 0
+	for _, part := range in.Content.Parts {
+		size += part.Text.Size()
+	}
+	lines := rawjson.NewLineJoiner(size)
+	for _, part := range in.Content.Parts {
+		if part.Kind != perigee.PartText {
+			return nil, perigee.Errorf(perigee.ClassInvalid, "this provider makes embeddings of text only").
+				WithHint("send text, or choose an embedding model that takes other media")
+		}
+		lines.Add(part.Text.Form())
+	}
+	return lines.JSON(), nil
 }

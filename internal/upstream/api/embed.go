@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 
 	"perigee"
 	"perigee/internal/lib/wire"
@@ -17,6 +18,11 @@ func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perig
 	}
 	if err := u.offers(req.Model); err != nil {
 		return nil, err
+	}
+	if u.embed.lacks != nil {
+		if err := u.embed.lacks(req.Model); err != nil {
+			return nil, err
+		}
 	}
 	x := &embedExchange{Upstream: u, req: req, answer: perigee.Embeddings{Upstream: u.opts.Name, Model: req.Model}}
 	run := x.run
@@ -58,7 +64,11 @@ func (x *embedExchange) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for batch := range batches(inputs) {
+	most, tokens := perigee.MaxEmbedBatch, int64(math.MaxInt64)
+	if x.embed.batch != nil {
+		most, tokens = x.embed.batch(x.req.Model)
+	}
+	for batch := range batches(inputs, most, tokens) {
 		body, notes, err := x.embed.encode(x.req.Model, batch)
 		if err != nil {
 			return err
@@ -86,11 +96,16 @@ func (x *embedExchange) run(ctx context.Context) error {
 }
 
 // batches divides inputs into the batches of one request each, in which all have the same dimensions.
-func batches(inputs []perigee.EmbedInput) iter.Seq[[]perigee.EmbedInput] {
+// A batch has at most so many inputs, and so many tokens unless it has one input.
+func batches(inputs []perigee.EmbedInput, most int, tokens int64) iter.Seq[[]perigee.EmbedInput] {
 	return func(yield func([]perigee.EmbedInput) bool) {
 		for len(inputs) > 0 {
 			n := 1
-			for n < min(len(inputs), perigee.MaxEmbedBatch) && inputs[n].Dimensions == inputs[0].Dimensions {
+			size := perigee.EstimateEmbedding(inputs[:1])
+			for n < min(len(inputs), most) && inputs[n].Dimensions == inputs[0].Dimensions {
+				if size += perigee.EstimateEmbedding(inputs[n : n+1]); size > tokens {
+					break
+				}
 				n++
 			}
 			if !yield(inputs[:n]) {

@@ -1,14 +1,18 @@
 package api
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"perigee"
+	"perigee/internal/store/config"
 )
 
 func embedRequest(texts ...string) *perigee.EmbedRequest {
@@ -64,6 +68,80 @@ func TestEmbeddings(t *testing.T) {
 			}
 			if !slices.EqualFunc(got.Vectors, test.vectors, slices.Equal) || got.Usage.Input != test.tokens || got.Estimate != test.estimate {
 				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// Models on Vertex AI differ in how many inputs a request takes. Vectors are in the order of the
+// inputs, and the error of one request is that of all, with the tokens before it.
+func TestEmbeddingsAtVertex(t *testing.T) {
+	short, long := []string{"a", "b", "c"}, strings.Repeat("many words ", 2000)
+	for _, test := range []struct {
+		model    string
+		texts    []string
+		requests string // the inputs of each
+		err      string
+	}{
+		{"gemini-embedding-001", short, "1 1 1", ""},
+		{"google/gemini-embedding-001", short, "1 1 1", ""},
+		{"gemini-embedding-2", short[:2], "1 1", ""},
+		{"text-embedding-005", short, "3", ""},
+		{"text-multilingual-embedding-002", slices.Repeat([]string{"x"}, 250), "100 100 50", ""},
+		{"text-embedding-005", []string{long, long, "a", "b", long}, "1 3 1", ""},
+		{"gemini-embedding-001", []string{"a", "b", "refused", "c"}, "1 1 1", "no such text"},
+		{"claude-sonnet-4-6", short, "", "make no embeddings"},
+	} {
+		t.Run(test.model, func(t *testing.T) {
+			var sizes []string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				texts := regexp.MustCompile(`"(?:content|text)":"([^"]*)"`).FindAllSubmatch(body, -1)
+				sizes = append(sizes, strconv.Itoa(len(texts)))
+				var predictions []string
+				for _, text := range texts {
+					predictions = append(predictions, fmt.Sprintf(`{"embeddings":{"values":[%d,%d],"statistics":{"token_count":2}}}`, len(text[1]), text[1][0]))
+				}
+				switch {
+				case strings.Contains(string(body), "refused"):
+					w.WriteHeader(http.StatusBadRequest)
+					_, _ = io.WriteString(w, `{"error":{"code":400,"message":"no such text","status":"INVALID_ARGUMENT"}}`)
+				case strings.HasSuffix(r.URL.Path, ":embedContent"):
+					_, _ = fmt.Fprintf(w, `{"embedding":{"values":[%d,%d]},"usageMetadata":{"promptTokenCount":2}}`, len(texts[0][1]), texts[0][1][0])
+				default:
+					_, _ = fmt.Fprintf(w, `{"predictions":[%s]}`, strings.Join(predictions, ","))
+				}
+			}))
+			defer server.Close()
+			provider := newVertex(config.Upstream{Name: "v", URL: server.URL, Project: "ada"})
+			provider.access = openAccess{}
+			u := New(provider, Options{Name: "v", URL: server.URL})
+			defer u.Close()
+			req := embedRequest(test.texts...)
+			req.Model = test.model
+			got, err := u.Embed(t.Context(), req)
+			if requests := strings.Join(sizes, " "); requests != test.requests {
+				t.Errorf("requests with %s inputs, want %s", requests, test.requests)
+			}
+			if test.err != "" {
+				if e := perigee.AsError(err); e == nil || !strings.Contains(e.Message, test.err) || test.requests != "" && e.Usage.Input != 4 {
+					t.Errorf("%v, want %s", err, test.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, text := range test.texts {
+				if want := []float32{float32(len(text)), float32(text[0])}; !slices.Equal(got.Vectors[i], want) {
+					t.Errorf("input %d has the vector %v, want %v", i, got.Vectors[i], want)
+				}
+			}
+			if len(got.Vectors) != len(test.texts) || got.Usage.Input != int64(2*len(test.texts)) || got.Estimate {
+				t.Errorf("%d vectors, %+v", len(got.Vectors), got.Usage)
 			}
 		})
 	}

@@ -211,16 +211,20 @@ type listing struct {
 	describe func(ctx context.Context, u *Upstream, list []perigee.Model) error
 }
 
-// An embedding is the method that turns texts into vectors. Requests of its dialect are sent with
-// the client's own bytes.
+// An embedding is the method that turns texts into vectors.
 type embedding struct {
-	dialect perigee.Dialect
-	raw     bool // as in a Wire
+	dialect perigee.Dialect // requests in it are sent with the client's own bytes; it may be empty
+	raw     bool            // as in a Wire
 	target  func(base string, req *perigee.EmbedRequest) string
 	// own returns the client's own body, in pieces, for the routed model.
 	own func(req *perigee.EmbedRequest) ([][]byte, error)
-	// encode writes the body for inputs with the same dimensions, at most perigee.MaxEmbedBatch. The
-	// notes are on what the method does not take.
+	// batch returns how many inputs of a model a request takes, and with how many tokens. If it is nil,
+	// these are perigee.MaxEmbedBatch, with any number of tokens.
+	batch func(model string) (inputs int, tokens int64)
+	// lacks returns an error if there are no embeddings of a model. It may be nil.
+	lacks func(model string) error
+	// encode writes the body for a batch of inputs with the same dimensions. The notes are on what the
+	// method does not take.
 	encode   func(model string, inputs []perigee.EmbedInput) ([]byte, []perigee.Note, error)
 	decode   func(answer []byte) (vectors [][]float32, tokens int64, err error)
 	tokens   func(answer []byte) int64 // 0 if the answer does not report them

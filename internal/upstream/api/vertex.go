@@ -41,7 +41,8 @@ func newVertex(u config.Upstream) *Provider {
 		authorize:     Gemini.authorize,
 		clientHeaders: []string{"Anthropic-"},
 		raw:           vertexRaw,
-		models:        &listing{target: vertexModels, decode: decodeVertexModels(len(u.Keys) == 0)},
+		models:        &listing{target: vertexModels, decode: decodeVertexModels(len(u.Keys) > 0)},
+		embed:         vertexEmbedding(len(u.Keys) > 0),
 		decodeError:   decodeVertexError,
 		owns:          isMessagesError,
 		checkAnswer:   dialect.CheckAnswer,
@@ -176,6 +177,8 @@ func (a *vertexAccess) explain(err error) error {
 func vertexRaw(base string, r *perigee.RawRequest) string {
 	publisher, _ := vertexModel(r.Model)
 	switch {
+	case r.Operation == perigee.OperationEmbed:
+		return vertexTarget(base, vertexGemini, r.Model, embedMethod(r.Model))
 	case publisher != "anthropic":
 		return vertexTarget(base, vertexGemini, r.Model, rawGeminiMethod(r))
 	case r.Operation == perigee.OperationCount:
@@ -239,6 +242,52 @@ func forVertex(req *perigee.Request, m message) (message, error) {
 	return m, nil
 }
 
+// vertexEmbedding returns the methods for embeddings. Express mode has none.
+func vertexEmbedding(express bool) *embedding {
+	return &embedding{
+		target: func(base string, req *perigee.EmbedRequest) string {
+			return vertexTarget(base, vertexGemini, req.Model, embedMethod(req.Model))
+		},
+		lacks: func(model string) error {
+			switch publisher, _ := vertexModel(model); {
+			case express:
+				return perigee.Errorf(perigee.ClassUnimplemented, "Vertex AI has no embeddings in express mode").
+					WithHint("set project and credentials of the upstream in place of keys")
+			case publisher == "anthropic":
+				return perigee.Errorf(perigee.ClassUnimplemented, "Claude models make no embeddings").
+					WithHint("choose an embedding model, such as gemini-embedding-001")
+			}
+			return nil
+		},
+		// gemini-embedding-001 takes one text, and so does embedContent. Older models take 250 texts
+		// with 20,000 tokens, which are estimated here.
+		batch: func(model string) (inputs int, tokens int64) {
+			if _, id := vertexModel(model); embedMethod(model) == "predict" && !strings.HasPrefix(id, "gemini-") {
+				return perigee.MaxEmbedBatch, 10_000
+			}
+			return 1, 0
+		},
+		encode: func(model string, inputs []perigee.EmbedInput) ([]byte, []perigee.Note, error) {
+			if embedMethod(model) == "predict" {
+				return dialect.EncodePredict(inputs)
+			}
+			body, notes := dialect.EncodeVertexEmbed(&inputs[0])
+			return body, notes, nil
+		},
+		decode: dialect.DecodePredictions,
+	}
+}
+
+// embedMethod returns the method for embeddings of a model: models of Gemini after the first one, and
+// open ones that Google serves, have embedContent.
+func embedMethod(model string) string {
+	_, id := vertexModel(model)
+	if strings.Contains(id, "gemini") && id != "gemini-embedding-001" || strings.Contains(id, "maas") {
+		return "embedContent"
+	}
+	return "predict"
+}
+
 // vertexCountPath is the method that counts tokens for all Claude models.
 const vertexCountPath = vertexClaude + "/publishers/anthropic/models/count-tokens:rawPredict"
 
@@ -282,18 +331,20 @@ func vertexModels(base, page string) string {
 	return target
 }
 
-// decodeVertexModels returns a function that reads a page of the list, without models that answer no
-// prompts. With claude, the known Claude models follow the last page: Vertex AI does not list them.
-func decodeVertexModels(claude bool) func([]byte) ([]perigee.Model, string, error) {
+// decodeVertexModels returns a function that reads a page of the list, without models that perigee
+// cannot use. Express mode has no embeddings. Otherwise, the known Claude models follow the last page:
+// Vertex AI does not list them.
+func decodeVertexModels(express bool) func([]byte) ([]perigee.Model, string, error) {
 	return func(answer []byte) (list []perigee.Model, next string, err error) {
 		list, next, err = dialect.DecodePublisherModels(answer)
 		list = slices.DeleteFunc(list, func(m perigee.Model) bool {
-			return !strings.HasPrefix(m.ID, "gemini-") && !strings.Contains(m.ID, "embedding")
+			embeds := models.Of(m.ID).Family == models.Embedding
+			return embeds && express || !embeds && !strings.HasPrefix(m.ID, "gemini-")
 		})
 		for i := range list {
 			addSpec(&list[i], models.Of(list[i].ID))
 		}
-		if err == nil && next == "" && claude {
+		if err == nil && next == "" && !express {
 			for _, spec := range models.OnVertex {
 				m := perigee.Model{ID: spec.ID}
 				addSpec(&m, spec)
