@@ -70,6 +70,45 @@ func mediaOf(p *perigee.Part) (mime string, extra perigee.Fields, ok bool) {
 	return "", nil, false
 }
 
+// RefuseAddresses returns an error for the first image or document of a prompt that is an address, for
+// a provider that fetches none. Turns of the model have no media there.
+func RefuseAddresses(p *perigee.Prompt) error {
+	for i := range p.Contents {
+		if p.Contents[i].Role == perigee.RoleModel {
+			continue
+		}
+		if err := refuseAddresses(p.Dialect, p.Contents[i].Parts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func refuseAddresses(d perigee.Dialect, parts []perigee.Part) error {
+	for i := range parts {
+		p := &parts[i]
+		if p.Response != nil {
+			if err := refuseAddresses(d, p.Response.Media); err != nil {
+				return err
+			}
+		}
+		if p.Kind == perigee.PartFile && p.File != nil && !strings.HasPrefix(p.File.MIME, "audio/") && !strings.HasPrefix(p.File.MIME, "video/") {
+			return atAddress(d, p)
+		}
+	}
+	return nil
+}
+
+// atAddress returns the error of a provider that does not fetch a file. perigee fetches none for
+// Gemini clients.
+func atAddress(d perigee.Dialect, p *perigee.Part) error {
+	hint := "send the data itself, or let perigee fetch it with media.fetch: true"
+	if d == "" || d == perigee.DialectGemini {
+		hint = "send the data itself"
+	}
+	return perigee.Errorf(perigee.ClassInvalid, "the provider does not fetch files, as the one at %s", clip(p.File.URI)).WithHint("%s", hint)
+}
+
 // reads reports whether the gateway's model can read data of a type. Google's own models decide
 // that themselves.
 func (a *adapter) reads(mime string) bool {

@@ -102,8 +102,7 @@ func (a *ollama) checkImages(parts []perigee.Part) error {
 			return a.unsupported("vision")
 		}
 		if p.Kind == perigee.PartFile {
-			return perigee.Errorf(perigee.ClassInvalid, "the server does not fetch images, as the one at %s", clip(p.File.URI)).
-				WithHint("send the image as data")
+			return atAddress(a.prompt.Dialect, p)
 		}
 		if detail := p.Blob.Detail; detail != "" && detail != "auto" {
 			a.notes.Dropped(a.name("image detail"))

@@ -118,7 +118,7 @@ func TestForOllamaRefuses(t *testing.T) {
 		`"m" does not support tools`:  {perigee.Prompt{Contents: of(), Tools: toolOf(`{}`)}, OllamaModel{Name: "m", Tools: new(false)}},
 		`"m" does not support vision`: {perigee.Prompt{Contents: of(picture)}, OllamaModel{Name: "m", Vision: new(false)}},
 		`"n" does not support vision`: {perigee.Prompt{Contents: of(result)}, OllamaModel{Name: "n", Vision: new(false)}},
-		`the server does not fetch images, as the one at https://example.com/a.png`: {perigee.Prompt{Contents: of(address)}, OllamaModel{Name: "m", Vision: new(true)}},
+		`the provider does not fetch files, as the one at https://example.com/a.png`: {perigee.Prompt{Contents: of(address)}, OllamaModel{Name: "m", Vision: new(true)}},
 	} {
 		_, _, _, err := ForOllama(&c.prompt, c.model, nil)
 		if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassInvalid || e.Message != want || e.Hint == "" {

@@ -77,7 +77,11 @@ func (r *betaRig) serve(w http.ResponseWriter, req *http.Request) {
 // request is one of a Messages client, with lines of betas and more members.
 func (r *betaRig) request(t *testing.T, betas []string, more string) *perigee.Request {
 	t.Helper()
-	body := `{"model":"claude-sonnet-4-6",` + more + `"messages":[{"role":"user","content":"hi"}]}`
+	return decodeMessages(t, `{"model":"claude-sonnet-4-6",`+more+`"messages":[{"role":"user","content":"hi"}]}`, betas)
+}
+
+func decodeMessages(t *testing.T, body string, betas []string) *perigee.Request {
+	t.Helper()
 	origin := perigee.Origin{ID: "r", Dialect: perigee.DialectAnthropic, Log: &perigee.CallLog{}, Body: []byte(body),
 		Header: http.Header{"Anthropic-Beta": betas, "Anthropic-Version": {"2023-06-01"}}}
 	req, _, err := anthropic.DecodeRequest(origin)

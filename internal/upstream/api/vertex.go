@@ -316,6 +316,7 @@ func newVertexClaude(u config.Upstream) *Wire {
 		m.edits = append(m.edits, &change{name: "model", value: rawjson.AppendString(nil, id), quiet: true})
 		return m, err
 	}
+	w.message, w.count.message = withData(w.message), withData(w.count.message)
 	filter := &betaFilter{}
 	filter.use(&w.message, &w.repair, false)
 	filter.use(&w.count.message, &w.count.repair, true)
