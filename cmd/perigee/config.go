@@ -39,7 +39,7 @@ func configure(ctx context.Context, env *cli.Env, args []string) error {
 		_, err := fmt.Fprintf(env.Stdout, "%s\n", config.Schema())
 		return err
 	case "init":
-		return writeConfig(env, src, config.Example(src), "init")
+		return initConfig(env, src)
 	case "import":
 		if len(names) == 0 {
 			return cli.Usagef("config import: name the configuration file of LiteLLM, claude-code-router or CLIProxyAPI")
@@ -158,6 +158,22 @@ func condensed(values []config.Value) (rows []config.Value) {
 		}
 	}
 	return rows
+}
+
+// initConfig writes a file with the upstreams that are found on this machine.
+func initConfig(env *cli.Env, src config.Sources) error {
+	google := command.FindGoogleLogin()
+	src.GoogleProject = func() (string, bool) { return google.Project, google.Found }
+	if err := writeConfig(env, src, config.Example(src), "init"); err != nil {
+		return err
+	}
+	switch {
+	case google.Err != nil:
+		env.Remark("%v", google.Err)
+	case google.Found && google.Project == "":
+		env.Remark("the Google Cloud login names no project: set project of the upstream cloud, or run gcloud auth application-default set-quota-project PROJECT")
+	}
+	return nil
 }
 
 // writeConfig writes a configuration file to the first place where it is searched for, unless there

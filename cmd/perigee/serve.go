@@ -136,8 +136,12 @@ func answersFrom(loaded *config.Loaded, simulate bool) string {
 	case len(loaded.Config.Upstreams) > 0:
 		return ""
 	case loaded.Path == "":
-		return fmt.Sprintf("no configuration at %s and no API key in the environment, such as %s: answering from the built-in simulator",
+		line := fmt.Sprintf("no configuration at %s and no API key in the environment, such as %s: answering from the built-in simulator",
 			loaded.Searched, config.KeyVariables()[0])
+		if advice := command.FindGoogleLogin().Advice(""); advice != "" {
+			line += "; " + advice
+		}
+		return line
 	}
 	line := fmt.Sprintf("no upstream in %s: answering from the built-in simulator", loaded.Path)
 	for _, name := range config.KeyVariables() {

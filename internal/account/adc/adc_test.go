@@ -358,6 +358,37 @@ func TestSignInThatHasExpired(t *testing.T) {
 	}
 }
 
+// The login of this machine is found without a request. Its absence is no error.
+func TestLoginIsFound(t *testing.T) {
+	server := newTokenServer(t)
+	for _, name := range []string{"HOME", "APPDATA"} {
+		t.Setenv(name, t.TempDir())
+	}
+	t.Setenv(variableMetadata, "127.0.0.1:1")
+	broken := server.user()
+	delete(broken, "refresh_token")
+	for path, want := range map[string]struct {
+		project string
+		found   bool
+		err     string
+	}{
+		"":                                {},
+		writeFile(t, server.user()):       {"ada-quota", true, ""},
+		writeFile(t, server.service()):    {"ada-project", true, ""},
+		writeFile(t, broken):              {"", false, "refresh_token is missing"},
+		writeFile(t, server.user()) + "x": {"", false, "cannot be used"},
+	} {
+		t.Setenv(variableFile, path)
+		project, found, err := Find()
+		if project != want.project || found != want.found || (err == nil) != (want.err == "") || err != nil && !strings.Contains(err.Error(), want.err) {
+			t.Errorf("%q: %q, %v, %v", path, project, found, err)
+		}
+	}
+	if server.count() != 0 {
+		t.Errorf("%d requests", server.count())
+	}
+}
+
 // A directory cannot be read as a file, even by root.
 func TestUnreadableFile(t *testing.T) {
 	dir := t.TempDir()

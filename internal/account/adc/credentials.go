@@ -66,6 +66,24 @@ func locate(from string) (place, error) {
 	return place{path: path, size: info.Size(), modified: info.ModTime()}, nil
 }
 
+// Find returns the project of the credentials in the file that FromAuto reads, which is empty if they
+// name none. found is false if there is no file; a file that cannot be used is an error. No server is
+// asked.
+func Find() (project string, found bool, err error) {
+	at, err := locate(FromAuto)
+	if err != nil && os.Getenv(variableFile) == "" || err == nil && at.path == "" {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	c := load(at)
+	if c.broken != nil {
+		return "", false, c.broken
+	}
+	return c.project(), true, nil
+}
+
 // gcloudFile returns the path of the file that gcloud writes.
 func gcloudFile() (string, error) {
 	const name = "application_default_credentials.json"
@@ -229,6 +247,9 @@ func isSafe(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && netguard.IsLoopback(u.Hostname()))
 }
+
+// project returns the project of credentials in a file, or "".
+func (c *credentials) project() string { return cmp.Or(c.file.Project, c.file.Quota) }
 
 // quota returns the project that calls are charged to, or "".
 func (c *credentials) quota() string {

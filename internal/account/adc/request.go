@@ -76,7 +76,7 @@ func (c *credentials) request(ctx context.Context, send sender) (Token, time.Dur
 		access, project, err = fromMetadata(ctx, client, c.at.metadata)
 	} else {
 		access, err = c.file.token(context.WithValue(ctx, oauth2.HTTPClient, client))
-		project = cmp.Or(c.file.Project, c.file.Quota)
+		project = c.project()
 	}
 	if err == nil && access.AccessToken == "" {
 		err = errors.New("the token server sent no access token")

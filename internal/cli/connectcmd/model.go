@@ -109,9 +109,12 @@ func (c *catalog) choose(client *connect.Client, wanted string) string {
 	if wanted = cmp.Or(wanted, c.config.Models.Default); wanted != "" {
 		return wanted
 	}
-	for _, pattern := range slices.Concat(client.Makers, []string{client.Model, "gemini-3-flash", "gemini-*", "claude-sonnet-*", "claude-*", "gpt-*"}) {
-		if id := c.newest(pattern); id != "" {
-			return id
+	patterns := slices.Concat(client.Makers, []string{client.Model, "gemini-3-flash", "gemini-*", "claude-sonnet-*", "claude-*", "gpt-*"})
+	for _, sure := range []bool{true, false} {
+		for _, pattern := range patterns {
+			if id := c.newest(pattern, sure); id != "" {
+				return id
+			}
 		}
 	}
 	if at := slices.IndexFunc(c.rows, func(r perigee.ModelRow) bool { return r.AliasOf == "" && writesText(r) }); at >= 0 {
@@ -122,15 +125,26 @@ func (c *catalog) choose(client *connect.Client, wanted string) string {
 
 // newest returns the model of a name or, for a pattern, the one with the highest version, "" if there
 // is none. The name of a maker before the name of the model does not count. Large, small and special
-// variants of a model come after it.
-func (c *catalog) newest(pattern string) (best string) {
+// variants of a model come after it. If sure is set, models that may not be enabled do not count.
+func (c *catalog) newest(pattern string, sure bool) (best string) {
 	for _, r := range c.rows {
+		if sure && c.needsAccess(r) {
+			continue
+		}
 		suits := r.AliasOf == "" && writesText(r) && len(version(r.ID)) > 0 && match.Pattern(pattern, path.Base(r.ID))
 		if (suits || r.ID == pattern) && (best == "" || compareModels(r.ID, best) > 0) {
 			best = r.ID
 		}
 	}
 	return best
+}
+
+// needsAccess reports whether access to a model has to be requested first, so that it may be missing
+// although it is in the list: Claude in Model Garden of Vertex AI.
+func (c *catalog) needsAccess(r perigee.ModelRow) bool {
+	return models.Of(path.Base(cmp.Or(r.AliasOf, r.ID))).Family == models.Claude && slices.ContainsFunc(c.config.Upstreams, func(u config.Upstream) bool {
+		return u.Name == r.Upstream && u.Kind == config.KindVertex
+	})
 }
 
 // words returns the parts of a model name without the name of its maker.

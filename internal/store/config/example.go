@@ -14,8 +14,8 @@ var example string
 
 const exampleMark = "# ---\n"
 
-// Example returns a configuration file that explains every key. It sets the address to listen on
-// and the upstreams of the environment; all other settings are commented out with #
+// Example returns a configuration file that explains every key. It sets the address to listen on, the
+// upstreams of the environment and the one of Google Cloud credentials; all other settings are commented out with #
 // and no space behind it.
 func Example(src Sources) []byte {
 	src = newLoader(src).src
@@ -32,11 +32,38 @@ func Example(src Sources) []byte {
 			others.WriteString("#" + u.entry(u.variables[:min(1, len(u.variables))]...))
 		}
 	}
+	if cloud, ok := cloudEntry(src); ok {
+		found.WriteString(cloud)
+	} else {
+		others.WriteString("#" + cloud)
+	}
 	list := "upstreams:\n"
 	if found.Len() == 0 {
 		list = "#" + list
 	}
 	return []byte(strings.Replace(example, exampleMark, list+found.String()+others.String(), 1))
+}
+
+// cloudEntry returns the entry of an upstream with the Google Cloud credentials of this machine, and
+// whether there are any. Without a file, such credentials are not used: Google's tools write them for
+// other purposes, too.
+func cloudEntry(src Sources) (text string, found bool) {
+	project := ""
+	if src.GoogleProject != nil {
+		project, found = src.GoogleProject()
+	}
+	if !found {
+		return "  - {name: cloud, kind: vertex, project: my-project}\n", false
+	}
+	text = "  - {name: cloud, kind: vertex"
+	for _, member := range []struct{ name, value string }{
+		{"project", project}, {"location", src.lookup("GOOGLE_CLOUD_LOCATION")},
+	} {
+		if member.value != "" {
+			text += ", " + member.name + ": " + strconv.Quote(member.value)
+		}
+	}
+	return text + "}\n", true
 }
 
 // entry returns the entry of an upstream under upstreams, with its key in a variable, if it has one.

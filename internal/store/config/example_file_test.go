@@ -40,7 +40,7 @@ func TestExampleHolds(t *testing.T) {
 		src := exampleSources(whole, env)
 		src.Spare = func(key string) bool { return key == "tls.key" } // the files are on no machine of ours
 		loaded, err = Load(src)
-		if err != nil || len(loaded.Config.Upstreams) != len(environmentUpstreams)+len(upstreamField("kind").enum)-1 || // all but the simulator
+		if err != nil || len(loaded.Config.Upstreams) != len(environmentUpstreams)+len(upstreamField("kind").enum) || // all but the simulator
 			len(loaded.Config.Models.Routes) != 1 || loaded.Config.Limits.Body != 64<<20 {
 			t.Errorf("%s, uncommented: %v in\n%s", name, err, whole)
 		}

@@ -1,0 +1,33 @@
+package command
+
+import (
+	"os"
+
+	"perigee/internal/account/adc"
+)
+
+// A GoogleLogin is what is known about the Google Cloud credentials of this machine. Err is why they
+// cannot be used.
+type GoogleLogin struct {
+	Project string // which they name; may be empty
+	Found   bool
+	Err     error
+}
+
+// FindGoogleLogin looks for credentials in the file that Google's libraries read. It asks no server.
+func FindGoogleLogin() (l GoogleLogin) {
+	l.Project, l.Found, l.Err = adc.Find()
+	if project := os.Getenv("GOOGLE_CLOUD_PROJECT"); project != "" {
+		l.Project = project
+	}
+	return l
+}
+
+// Advice returns how credentials that were found are used where there is no configuration, or the other
+// text if there are none.
+func (l GoogleLogin) Advice(otherwise string) string {
+	if !l.Found {
+		return otherwise
+	}
+	return "perigee config init writes a configuration with your Google Cloud login"
+}
