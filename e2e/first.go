@@ -28,10 +28,10 @@ type firstUse struct {
 	name     string
 	agent    string            // as in perigee run NAME
 	steps    []string          // perigee's commands, and variables that are exported; the last one starts the agent
-	files    map[string]string // in the home directory, from other programs. %s is the address of the simulator
+	files    map[string]string // in the home directory, from other programs
 	upstream string            // that has to answer
 	profile  string            // of the simulator
-	local    bool              // the provider is a server on this machine
+	local    bool              // the simulator is an Ollama server on this machine
 }
 
 var firstUses = []firstUse{
@@ -39,10 +39,23 @@ var firstUses = []firstUse{
 	{name: "anthropic key", agent: "claude-code", steps: []string{"export ANTHROPIC_API_KEY=sk-ant-first-use-0123456789abcdef", "run"}, upstream: "anthropic"},
 	{name: "openai key", agent: "codex", steps: []string{"export OPENAI_API_KEY=sk-first-use-0123456789abcdef", "run"}, upstream: "openai"},
 	{name: "openrouter key", agent: "claude-code", steps: []string{"export OPENROUTER_API_KEY=sk-or-first-use-0123456789abcdef", "run"}, upstream: "openrouter", profile: "openrouter"},
+	// The agent of Anthropic's: the Claude models in the list of Vertex AI may not be enabled.
+	{name: "google cloud login", agent: "claude-code", steps: []string{"config init", "run"}, upstream: "cloud", files: map[string]string{
+		".config/gcloud/application_default_credentials.json": `{
+  "account": "",
+  "client_id": "764086051850-first-use.apps.googleusercontent.com",
+  "client_secret": "first-use-client-secret",
+  "quota_project_id": "sim-project-ada",
+  "refresh_token": "sim-refresh-ada",
+  "type": "authorized_user",
+  "universe_domain": "googleapis.com"
+}`}},
+	{name: "running ollama", agent: "opencode", steps: []string{"run"}, upstream: "ollama", local: true},
 }
 
 // providerHosts are the names under which the providers of firstUses are reached.
-var providerHosts = []string{"generativelanguage.googleapis.com", "api.anthropic.com", "api.openai.com", "openrouter.ai"}
+var providerHosts = []string{"generativelanguage.googleapis.com", "api.anthropic.com", "api.openai.com", "openrouter.ai",
+	"aiplatform.googleapis.com", "oauth2.googleapis.com"}
 
 // firstUseClients are the agents that answer at first use.
 func firstUseClients() (clients []client) {
@@ -89,15 +102,18 @@ func (use firstUse) play(ctx context.Context, s *stage, c connection) error {
 	}
 	defer internet.close()
 	u.env = append(u.env, "HTTPS_PROXY="+internet.proxy, "NO_PROXY=127.0.0.1,localhost", "SSL_CERT_FILE="+internet.certificate)
+	if use.local {
+		u.env = append(u.env, "OLLAMA_HOST="+simulator.address) // the usual port may be taken
+	}
 	for name, text := range use.files {
-		if err := writeFile(filepath.Join(u.home, name), strings.ReplaceAll(text, "%s", simulator.address)); err != nil {
+		if err := writeFile(filepath.Join(u.home, name), text); err != nil {
 			return err
 		}
 	}
 	var said string
 	for _, step := range use.steps {
 		if variable, ok := strings.CutPrefix(step, "export "); ok {
-			u.env = append(u.env, strings.ReplaceAll(variable, "%s", simulator.address))
+			u.env = append(u.env, variable)
 			continue
 		}
 		args := strings.Fields(step)
@@ -153,6 +169,7 @@ func newInternet(certificate, simulator string) (*internet, error) {
 	// The simulator has one base path for the APIs of all providers.
 	forward := &httputil.ReverseProxy{FlushInterval: -1, ErrorLog: quiet, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
+		r.Out.Host = r.In.Host // which decides at Vertex AI what is there
 		r.Out.URL.Path = strings.TrimPrefix(r.In.URL.Path, "/api/v1")
 		if r.Out.URL.Path != r.In.URL.Path {
 			r.Out.URL.Path = "/v1" + r.Out.URL.Path
