@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// keyForms are the beginnings of API keys by which a provider can be recognized, and its host.
+// keyForms are the beginnings of API keys by which a provider can be recognized, and its host, or the
+// end of its hosts.
 var keyForms = []struct{ prefix, owner, host string }{
 	{"sk-ant-", "Anthropic", "api.anthropic.com"},
 	{"sk-or-", "OpenRouter", "openrouter.ai"},
@@ -16,13 +17,13 @@ var keyForms = []struct{ prefix, owner, host string }{
 	{"gsk_", "Groq", "api.groq.com"},
 	{"xai-", "xAI", "api.x.ai"},
 	{"fw_", "Fireworks", "api.fireworks.ai"},
-	{"AIza", "Google", "generativelanguage.googleapis.com"},
+	{"AIza", "Google", ".googleapis.com"},
 }
 
 // publicHosts are the hosts that take only keys of their own, through all their APIs. Other hosts may
 // pass keys on.
 var publicHosts = []string{"api.openai.com", "openrouter.ai", "api.deepseek.com", "api.groq.com", "api.mistral.ai", "api.x.ai",
-	"api.fireworks.ai", "api.anthropic.com", "generativelanguage.googleapis.com"}
+	"api.fireworks.ai", "api.anthropic.com", "generativelanguage.googleapis.com", "aiplatform.googleapis.com"}
 
 // checkOwners warns about API keys that seem to belong to another provider than the upstream's.
 func (l *loader) checkOwners(u Upstream, key string) {
@@ -32,7 +33,7 @@ func (l *loader) checkOwners(u Upstream, key string) {
 	}
 	for i, secret := range u.Keys {
 		for _, f := range keyForms {
-			if strings.HasPrefix(secret.Reveal(), f.prefix) && f.host != address.Hostname() {
+			if strings.HasPrefix(secret.Reveal(), f.prefix) && !strings.HasSuffix(address.Hostname(), f.host) {
 				l.warn(itemKey(key+".keys", i), "upstream %s: a key looks like one of %s, and %s takes only its own", u.Name, f.owner, address.Hostname())
 			}
 		}
