@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"perigee"
+	messages "perigee/internal/dialect/anthropic"
 	"perigee/internal/lib/lazyregexp"
 	"perigee/internal/lib/rawjson"
 )
@@ -18,23 +19,27 @@ const betaHeader = "Anthropic-Beta"
 type beta struct {
 	prefix   string   // of its names, which end in a date
 	members  []string // of the body, as paths from the top
+	turns    []string // members of messages
+	blocks   []string // types of blocks, of which some are followed by a name
 	tool     string   // the beginning of the types of its tools
 	noVertex bool     // Vertex AI does not have it
 }
 
 // betas are the known betas that have members or tools of their own, or that Vertex AI does not have.
 var betas = []beta{
-	{prefix: "advisor-tool-", tool: "advisor_", noVertex: true},
+	{prefix: "advisor-tool-", blocks: []string{"server_tool_use advisor", "advisor_tool_result"}, tool: "advisor_", noVertex: true},
 	{prefix: "code-execution-", members: []string{"container"}, tool: "code_execution_", noVertex: true},
 	{prefix: "compact-", members: []string{"compaction"}},
 	{prefix: "context-management-", members: []string{"context_management"}},
 	{prefix: "fallback-credit-", members: []string{"fallback_credit_token"}, noVertex: true},
 	{prefix: "files-api-", noVertex: true},
-	{prefix: "mcp-client-", members: []string{"mcp_servers"}, tool: "mcp_toolset", noVertex: true},
+	{prefix: "mcp-client-", members: []string{"mcp_servers"}, blocks: []string{"mcp_tool_use", "mcp_tool_result"}, tool: "mcp_toolset", noVertex: true},
 	{prefix: "message-batches-", noVertex: true},
 	{prefix: "message-threads-", members: []string{"thread"}},
+	{prefix: "mid-conversation-output-config-", turns: []string{"output_config"}},
+	{prefix: "mid-conversation-system-clear-at-", turns: []string{"clear_at"}},
 	{prefix: "request-tags-", members: []string{"tags"}, noVertex: true},
-	{prefix: "server-side-fallback-", members: []string{"fallbacks"}, noVertex: true},
+	{prefix: "server-side-fallback-", members: []string{"fallbacks"}, blocks: []string{"fallback"}, noVertex: true},
 	{prefix: "skills-", members: []string{"container"}, noVertex: true},
 	{prefix: "structured-outputs-", members: []string{"output_format"}},
 	{prefix: "task-budgets-", members: []string{"output_config.task_budget"}},
@@ -141,13 +146,16 @@ func (f *betaFilter) apply(req *perigee.Request, m *message, count bool, more ..
 		m.header.Set(betaHeader, strings.Join(kept, ","))
 	}
 	var notes perigee.Notes
-	var tools []string
+	var turns, blocks, tools []string
 	for _, name := range dropped {
 		notes.Dropped("beta " + perigee.Clip(name, maxNamed))
-		if tool := betaOf(name).tool; tool != "" {
-			tools = append(tools, tool)
+		b := betaOf(name)
+		turns, blocks = append(turns, b.turns...), append(blocks, b.blocks...)
+		if b.tool != "" {
+			tools = append(tools, b.tool)
 		}
 	}
+	m.dropFromMessages(turns, blocks, &notes)
 	if len(tools) > 0 {
 		m.dropTools(tools, &notes)
 	}
@@ -159,6 +167,23 @@ func (f *betaFilter) apply(req *perigee.Request, m *message, count bool, more ..
 		add(&m.edits, path, false, change{drop: true})
 	}
 	return nil
+}
+
+// dropFromMessages removes members and blocks of messages.
+func (m *message) dropFromMessages(members, types []string, notes *perigee.Notes) {
+	body := m.body[0]
+	edits, removed := messages.RemoveFromMessages(body, members, types)
+	if len(removed) == 0 {
+		return
+	}
+	if len(m.rewrites) > 0 { // of the same messages
+		body = rawjson.Splice(body, m.rewrites...)
+		edits, _ = messages.RemoveFromMessages(body, members, types)
+	}
+	m.body, m.rewrites = [][]byte{body}, edits
+	for _, part := range removed {
+		notes.Dropped(part)
+	}
 }
 
 // dropTools removes the tools with types that begin with a prefix. Without any tool, there is no
@@ -208,8 +233,8 @@ var (
 
 // use makes the messages of a method without refused betas, and makes them again after a refusal. A
 // refused beta is removed once, and then a member that is refused without it.
-func (f *betaFilter) use(messages *func(*perigee.Request) (message, error), repair *repairer, count bool) {
-	write, otherwise := *messages, *repair
+func (f *betaFilter) use(asked *func(*perigee.Request) (message, error), repair *repairer, count bool) {
+	write, otherwise := *asked, *repair
 	of := func(req *perigee.Request, more ...string) (message, error) {
 		m, err := write(req)
 		if err == nil && req.Verbatim(perigee.DialectAnthropic) {
@@ -217,7 +242,7 @@ func (f *betaFilter) use(messages *func(*perigee.Request) (message, error), repa
 		}
 		return m, err
 	}
-	*messages = func(req *perigee.Request) (message, error) { return of(req) }
+	*asked = func(req *perigee.Request) (message, error) { return of(req) }
 
 	other := func(req *perigee.Request, sent *message, refused error) (m message, ok bool) {
 		if otherwise != nil {

@@ -77,8 +77,14 @@ func (r *betaRig) serve(w http.ResponseWriter, req *http.Request) {
 // request is one of a Messages client, with lines of betas and more members.
 func (r *betaRig) request(t *testing.T, betas []string, more string) *perigee.Request {
 	t.Helper()
-	return decodeMessages(t, `{"model":"claude-sonnet-4-6",`+more+`"messages":[{"role":"user","content":"hi"}]}`, betas)
+	if !strings.Contains(more, `"messages"`) {
+		more += defaultMessages
+	}
+	return decodeMessages(t, `{"model":"claude-sonnet-4-6",`+more+`}`, betas)
 }
+
+// defaultMessages are the messages of requests that have none of their own.
+const defaultMessages = `"messages":[{"role":"user","content":"hi"}]`
 
 func decodeMessages(t *testing.T, body string, betas []string) *perigee.Request {
 	t.Helper()
@@ -116,10 +122,10 @@ const limit = `"max_tokens":9,`
 // sentBody is what the provider gets for a request with these betas, and with these members beside the
 // limit.
 func sentBody(betas, members string) string {
-	if members != "" {
-		members += ","
+	if !strings.Contains(members, `"messages"`) {
+		members = strings.TrimPrefix(members+","+defaultMessages, ",")
 	}
-	return betas + " {" + limit + members + `"messages":[{"role":"user","content":"hi"}],"anthropic_version":"vertex-2023-10-16"}`
+	return betas + " {" + limit + members + `,"anthropic_version":"vertex-2023-10-16"}`
 }
 
 // Betas that Vertex AI does not have are removed with what belongs to them; a refusal removes more.
@@ -169,6 +175,17 @@ func TestBetasAtVertex(t *testing.T) {
 			first: []string{sentBody("new-2026-11-01", `"new":1,"newer":2`), sentBody("", `"new":1,"newer":2`), sentBody("", `"newer":2`)},
 			err:   "newer: Extra inputs are not permitted"},
 		{name: "an unknown member without a beta", members: `"new":1,`, first: []string{sentBody("", `"new":1`)}, err: "new: Extra inputs are not permitted"},
+		{name: "members of messages, and blocks", betas: []string{"mid-conversation-output-config-2026-07-01,mcp-client-2025-11-20"},
+			members: `"messages":[{"role":"user","content":"hi","output_config":{"effort":"low"}},{"role":"assistant","content":[{"type":"mcp_tool_use","id":"a","name":"f","server_name":"m","input":{}},{"type":"mcp_tool_result","tool_use_id":"a","content":[]},{"type":"text","text":"Hi."}]},{"role":"user","content":"hi"}]`,
+			first: []string{
+				sentBody("mid-conversation-output-config-2026-07-01", `"messages":[{"role":"user","content":"hi","output_config":{"effort":"low"}},{"role":"assistant","content":[{"type":"text","text":"Hi."}]},{"role":"user","content":"hi"}]`),
+				sentBody("", `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"Hi."}]},{"role":"user","content":"hi"}]`)},
+			later: []string{sentBody("", `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"Hi."}]},{"role":"user","content":"hi"}]`)},
+			notes: "dropped beta mid-conversation-output-config-2026-07-01; dropped beta mcp-client-2025-11-20; dropped messages[].output_config; dropped block mcp_tool_use; dropped block mcp_tool_result"},
+		{name: "thinking without a signature beside a block", betas: []string{"mcp-client-2025-11-20"},
+			members: `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":""},{"type":"mcp_tool_use","id":"a","name":"f","server_name":"m","input":{}},{"type":"text","text":"Hi."}]},{"role":"user","content":"hi"}]`,
+			first:   []string{sentBody("", `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"Hi."}]},{"role":"user","content":"hi"}]`)},
+			notes:   "dropped reasoning of another model; dropped beta mcp-client-2025-11-20; dropped block mcp_tool_use"},
 		{name: "a tool without its beta", members: `"tools":[{"type":"web_fetch_20250910","name":"web_fetch"}],`,
 			first: []string{sentBody("", `"tools":[{"type":"web_fetch_20250910","name":"web_fetch"}]`)}, err: "not supported on Vertex AI"},
 	} {
