@@ -186,6 +186,9 @@ func vertexError(do, model string) *statusError {
 // vertexModel finds a model of Google in a location.
 func (x *exchange) vertexModel(p vertexPath) (rules.Model, *statusError) {
 	model, found := x.server.catalogue.find(p.model)
+	if e, ok := findVertexEmbedder(p.model); ok && !found {
+		model, found = e.model(), true
+	}
 	newer := model.Family == rules.Gemini || model.Family == rules.Image
 	if !found || !ofGoogle(model) || newer && !slices.Contains([]string{"", "global", "us", "eu"}, p.location) {
 		return model, publisherModelMissing(p)
@@ -224,6 +227,11 @@ func (x *exchange) vertexModels(p vertexPath) {
 			all = append(all, publisherModel(m))
 		}
 	}
+	for _, e := range vertexEmbedders {
+		if _, found := x.server.catalogue.find(e.id); !found {
+			all = append(all, publisherModel(e.model()))
+		}
+	}
 	query, size := x.r.URL.Query(), defaultPage
 	if n, err := strconv.Atoi(query.Get("pageSize")); err == nil && n > 0 {
 		size = min(n, maxPage)
@@ -253,7 +261,7 @@ func (s *Server) vertexSigner() signer {
 }
 
 func (x *exchange) vertexMethod(p vertexPath) {
-	embeds := p.method == "predict" || p.method == "embedContent"
+	embeds := p.project != "" && (p.method == "predict" || p.method == "embedContent") // express mode has neither
 	if !embeds && !slices.Contains([]string{"generateContent", "streamGenerateContent", "countTokens"}, p.method) {
 		writeNotFoundPage(x.w)
 		return
@@ -294,58 +302,4 @@ func (x *exchange) vertexMethod(p vertexPath) {
 		return
 	}
 	x.answer(rules.Vertex, model, parsed, p.method == "streamGenerateContent", false)
-}
-
-// vertexEmbed serves predict, with which the model of embeddings is used there. It takes one text.
-func (x *exchange) vertexEmbed(p vertexPath, model rules.Model) {
-	var body struct {
-		Instances []struct {
-			Content string `json:"content"`
-			Task    string `json:"task_type"`
-			Title   string `json:"title"`
-			MIME    string `json:"mimeType"`
-		} `json:"instances"`
-		Parameters struct {
-			Dimensions   int   `json:"outputDimensionality"`
-			AutoTruncate *bool `json:"autoTruncate"`
-		} `json:"parameters"`
-	}
-	if p.method != "predict" || model.Family != rules.Embedding {
-		x.writeError(refuse(http.StatusBadRequest, "FAILED_PRECONDITION", "model.method", "The model `%s` does not support the method %s.", p.resource(), p.method))
-		return
-	}
-	if err := decodeKnown(x.body, &body); err != nil {
-		x.writeError(invalid("embed.body", "Invalid JSON payload received. %s", strings.TrimPrefix(err.Error(), "json: ")))
-		return
-	}
-	size := body.Parameters.Dimensions
-	if size == 0 {
-		size = defaultDimensions
-	}
-	switch {
-	case len(body.Instances) != 1:
-		x.writeError(invalid("embed.batch", "%d instance(s) is not allowed in the current request. Max allowed: 1", len(body.Instances)))
-		return
-	case body.Instances[0].Content == "":
-		x.writeError(invalid("embed.content", "The text content is empty."))
-		return
-	case size < 1 || size > defaultDimensions:
-		x.writeError(invalid("embed.dimensions", "outputDimensionality must be from 1 to %d", defaultDimensions))
-		return
-	}
-	text, truncated := body.Instances[0].Content, false
-	if limit := int(model.Context) * bytesPerToken; len(text) > limit {
-		if cut := body.Parameters.AutoTruncate; cut != nil && !*cut {
-			x.writeError(invalid("embed.too_long", "The input token count is %d but the model supports up to %d.", tokens(len(text)), model.Context))
-			return
-		}
-		text, truncated = strings.ToValidUTF8(text[:limit], ""), true
-	}
-	if x.strikeSmall(stageCapacity) {
-		return
-	}
-	statistics := map[string]any{"truncated": truncated, "token_count": tokens(len(text))}
-	writeJSON(x.w, http.StatusOK, map[string]any{
-		"predictions": []any{map[string]any{"embeddings": map[string]any{"values": x.server.vector(model.ID, text, size), "statistics": statistics}}},
-		"metadata":    map[string]int{"billableCharacterCount": len(text)}})
 }

@@ -165,6 +165,28 @@ func TestAnswersOfVertex(t *testing.T) {
 	r.vertex(predict, `{"instances":[{"content":"a"}],"model":"x"}`).want(t, 400, "unknown field")
 	r.vertex(predict, `{"instances":[{"content":"`+strings.Repeat("word ", 2000)+`"}],"parameters":{"autoTruncate":false}}`).want(t, 400, "The input token count is 2500")
 	r.vertex(vertexGlobal+"gemini-embedding-001:embedContent", `{"content":{"parts":[{"text":"a"}]}}`).want(t, 400, "does not support the method embedContent")
+	r.do("POST", "/v1/publishers/google/models/gemini-embedding-001:predict", `{"instances":[{"content":"a"}]}`, "X-Goog-Api-Key", "k").want(t, 404)
+}
+
+func TestEmbeddingsOfVertex(t *testing.T) {
+	r := newRig(t, Options{})
+	instances := func(n int, text string) string {
+		return `{"instances":[` + strings.TrimSuffix(strings.Repeat(`{"content":"`+text+`"},`, n), ",") + `]}`
+	}
+	const older, newer = vertexGlobal + "text-embedding-005:predict", vertexGlobal + "gemini-embedding-2:embedContent"
+	a := r.vertex(older, instances(250, "a"))
+	a.want(t, 200)
+	if n := strings.Count(a.body, `"token_count":1`); n != 250 {
+		t.Errorf("%d vectors", n)
+	}
+	r.vertex(older, instances(251, "a")).want(t, 400, "251 instance(s) is not allowed in the current request. Max allowed: 250")
+	r.vertex(older, instances(12, strings.Repeat("word ", 1600))).want(t, 400, "the input token count is 24000 but the model supports up to 20000")
+	r.vertex(older, `{"instances":[{"content":"a"}],"parameters":{"outputDimensionality":769}}`).want(t, 400, "from 1 to 768")
+	r.vertex(newer, `{"content":{"role":"user","parts":[{"text":"a"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]},"embedContentConfig":{"taskType":"CLUSTERING","outputDimensionality":2}}`).
+		want(t, 200, `{"embedding":{"values":[`, `"truncated":false,"usageMetadata":{"promptTokenCount":3,"totalTokenCount":3}`)
+	r.vertex(newer, `{"content":{"parts":[{"text":"a"}]},"taskType":"CLUSTERING"}`).want(t, 400, `unknown field \"taskType\"`)
+	r.vertex(newer, `{"embedContentConfig":{}}`).want(t, 400, "The text content is empty.")
+	r.vertex(vertexGlobal+"gemini-embedding-2:predict", instances(1, "a")).want(t, 400, "does not support the method predict")
 }
 
 func TestModelListOfVertex(t *testing.T) {
@@ -183,7 +205,7 @@ func TestModelListOfVertex(t *testing.T) {
 			break
 		}
 	}
-	if len(seen) < 10 || !seen["publishers/google/models/gemini-2.5-flash"] || seen["publishers/google/models/claude-sonnet-4-6"] {
+	if len(seen) < 10 || !seen["publishers/google/models/gemini-2.5-flash"] || !seen["publishers/google/models/text-embedding-005"] || seen["publishers/google/models/claude-sonnet-4-6"] {
 		t.Errorf("%v", seen)
 	}
 	r.do("GET", vertexGlobal+"gemini-2.5-flash", "", "Authorization", "Bearer "+r.vertexToken()).want(t, 200, `"versionId":"001"`)
