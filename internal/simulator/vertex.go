@@ -111,10 +111,13 @@ func (x *exchange) admitVertex(p vertexPath) *statusError {
 	return x.checkVertexProject(p, token)
 }
 
-// checkLocation refuses an unknown location, and the host of another one. Hosts that are not
-// Google's, such as that of a test, serve all of them.
+// checkLocation refuses an unknown location, and the host of another one. The list of models, which
+// names none, is at every host. Hosts that are not Google's, such as that of a test, serve all of them.
 func (x *exchange) checkLocation(p vertexPath) *statusError {
-	if p.location != "" && !slices.Contains(vertexLocations, p.location) {
+	if p.location == "" {
+		return nil
+	}
+	if !slices.Contains(vertexLocations, p.location) {
 		return invalid("location.unknown", "Unsupported region for Vertex AI, select from %s", strings.Join(vertexLocations, ", "))
 	}
 	host, _, err := net.SplitHostPort(x.r.Host)

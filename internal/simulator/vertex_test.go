@@ -209,6 +209,7 @@ func TestModelListOfVertex(t *testing.T) {
 		t.Errorf("%v", seen)
 	}
 	r.do("GET", vertexGlobal+"gemini-2.5-flash", "", "Authorization", "Bearer "+r.vertexToken()).want(t, 200, `"versionId":"001"`)
+	r.do("GET", "/v1beta1/publishers/google/models", "", "Host", "europe-west4-aiplatform.googleapis.com", "Authorization", "Bearer "+r.vertexToken()).want(t, 200)
 	r.do("GET", "/v1/projects/sim-vertex/locations/global/publishers/google/models", "", "Authorization", "Bearer "+r.vertexToken()).want(t, 404)
 }
 

@@ -90,7 +90,7 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	if stale, _ := command.StaleEnvironment(ctx, loaded, status); stale != "" {
 		env.Remark("%s: %s", stale, status.ReplaceCommand(loaded.Config.Listen))
 	} else if status.Simulated {
-		advice := "set an API key such as GEMINI_API_KEY, or see perigee config init"
+		advice := "set an API key such as GEMINI_API_KEY, start Ollama, or see perigee config init"
 		if loaded.Path == "" {
 			advice = command.FindGoogleLogin().Advice(advice)
 		}

@@ -153,7 +153,9 @@ func (u Upstream) failed(ctx context.Context, err error) Result {
 	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 		return look(fail(name, u.look(), "it did not answer in time"))
 	}
-	e := perigee.AsError(err)
+	own := *perigee.AsError(err)
+	own.Message = strings.TrimPrefix(own.Message, "upstream "+u.Name+": ")
+	e := &own
 	switch {
 	case e.Fix != "":
 		return fail(name, e.Fix, "%s", e.Message)

@@ -298,7 +298,7 @@ func (u *Upstream) Probe(ctx context.Context, list []perigee.Model) error {
 	switch {
 	case len(list) == 0 && len(u.opts.Models) > 0:
 		return &perigee.Error{Class: perigee.ClassNotFound, Upstream: u.opts.Name, Setting: "models",
-			Message: fmt.Sprintf("upstream %s has no model that the models setting of the upstream allows", u.opts.Name)}
+			Message: fmt.Sprintf("upstream %s: models of the upstream allows none of its models", u.opts.Name)}
 	case u.probe == nil:
 		return nil
 	}
