@@ -32,8 +32,7 @@ func ForAnthropic(p *perigee.Prompt, model models.MessagesSpec, cache bool, sche
 	a.sampling()
 	a.otherOptions()
 	a.answerFormat()
-	if cache && !marked(&a.prompt) {
-		a.prompt.Cache = &perigee.CacheMark{}
+	if cache && !marked(&a.prompt) && a.mark() {
 		a.notes.Add(perigee.NoteAdded, "cache_control")
 	}
 	return &a.prompt, Undo{names: a.names.back, fillers: a.undo.fillers}, a.notes.List()
@@ -43,6 +42,29 @@ func ForAnthropic(p *perigee.Prompt, model models.MessagesSpec, cache bool, sche
 type messagesAdapter struct {
 	adapter
 	model models.MessagesSpec
+}
+
+// mark adds a mark for the provider's cache: for the request, or else on its last block, which is where
+// the provider would put it.
+func (a *messagesAdapter) mark() bool {
+	if !a.model.BlockCache {
+		a.prompt.Cache = &perigee.CacheMark{}
+		return true
+	}
+	last := len(a.prompt.Contents) - 1
+	if last < 0 {
+		return false
+	}
+	contents := slices.Clone(a.prompt.Contents)
+	parts := slices.Clone(contents[last].Parts)
+	for i := len(parts) - 1; i >= 0; i-- {
+		if p := &parts[i]; !p.Thought && p.Kind != perigee.PartRedacted {
+			p.Cache = &perigee.CacheMark{}
+			contents[last].Parts, a.prompt.Contents = parts, contents
+			return true
+		}
+	}
+	return false
 }
 
 // marked reports whether a prompt has marks for the provider's cache.

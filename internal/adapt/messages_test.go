@@ -224,6 +224,25 @@ func TestForAnthropicMarksTheCache(t *testing.T) {
 	}
 }
 
+// Where only blocks may have marks, the last one gets it. The caller's prompt does not change.
+func TestForAnthropicMarksTheLastBlock(t *testing.T) {
+	spec := models.MessagesOf("claude-opus-5")
+	spec.BlockCache = true
+	prompt := &perigee.Prompt{Contents: []perigee.Content{said("user", "hi"), said("user", "and")}, Generation: perigee.Generation{MaxOutputTokens: new(int64(9))}}
+	adapted, _, notes := ForAnthropic(prompt, spec, true, nil)
+	var marks []bool
+	for _, list := range [][]perigee.Content{prompt.Contents, adapted.Contents} {
+		for _, c := range list {
+			for _, p := range c.Parts {
+				marks = append(marks, p.Cache != nil)
+			}
+		}
+	}
+	if got := fmt.Sprint(marks, adapted.Cache != nil, " ", noteList(notes)); got != "[false false false true] false added cache_control" {
+		t.Errorf("got %s", got)
+	}
+}
+
 // Whatever a client sends as a conversation, the provider's rules have nothing against what we make
 // of it, and adapting it again changes nothing.
 func TestAnthropicAcceptsWhatWePrepare(t *testing.T) {

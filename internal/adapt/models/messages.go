@@ -20,6 +20,8 @@ type MessagesSpec struct {
 	Omits    bool     // thinking is shown only if the request asks for it
 	Sampling bool     // temperature, top_p and top_k are legal
 	Prefill  bool     // the last message may be the assistant's
+
+	BlockCache bool // only blocks may have marks for the cache, and not the request
 }
 
 // Thinks reports whether the model thinks.

@@ -382,6 +382,8 @@ func correct(before models.MessagesSpec, refusal string) (corrected *models.Mess
 	switch parameter := sampling().FindStringSubmatch(refusal); {
 	case content().MatchString(refusal):
 		return nil, false
+	case strings.HasPrefix(refusal, "cache_control: Extra inputs"):
+		spec.BlockCache = true
 	case has("thinking.type.enabled", "not supported"):
 		spec.Enabled, spec.Adaptive = false, true
 	case has("thinking.type.disabled", "not supported"):

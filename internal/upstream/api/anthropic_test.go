@@ -322,6 +322,8 @@ func TestAnthropicRepairs(t *testing.T) {
 		"This model does not support effort level 'max'. Supported levels: high, low, medium.": "true",
 		"This model does not support assistant message prefill.":                               "nothing",
 		"messages: at least one message is required":                                           "nothing",
+		"cache_control: Extra inputs are not permitted":                                        "true",
+		"system.0.cache_control: Extra inputs are not permitted":                               "nothing",
 		"top_k: Extra inputs are not permitted":                                                "true",
 		"temperature: not supported":                                                           "true",
 		"top_p: Input should be less than or equal to 1":                                       "false",
