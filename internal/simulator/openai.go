@@ -110,6 +110,13 @@ func (w *openAIWire) serve(x *exchange) {
 		x.writeValue(answer)
 		return
 	}
+	path, _ := w.profile.Path(x.r.URL.Path)
+	if path == "models" && w.profile.Public {
+		if !x.strikeAuth() {
+			w.only(x, http.MethodGet, func() { w.models(x, "", false) })
+		}
+		return
+	}
 	sent := x.sentKey()
 	optional := w.profile.Keyless && len(x.people.keys) == 0
 	if !x.knownKey(sent) || sent == "" && !optional {
@@ -119,7 +126,10 @@ func (w *openAIWire) serve(x *exchange) {
 	if x.strikeAuth() {
 		return
 	}
-	path, _ := w.profile.Path(x.r.URL.Path)
+	if path == "key" {
+		w.only(x, http.MethodGet, func() { x.writeValue(w.profile.KeyInfo()) })
+		return
+	}
 	if id, one := strings.CutPrefix(path, "models/"); one || path == "models" {
 		w.only(x, http.MethodGet, func() { w.models(x, id, one) })
 		return

@@ -25,6 +25,7 @@ type Profile struct {
 	Truncates bool // cuts prompts that are too long, silently
 	Stateless bool // /responses stores nothing
 	NoReplies bool // no /responses
+	Public    bool // lists its models without a key, and describes a key at GET /key
 
 	Reasoning reasoningForm
 	Details   bool // reasoning_details beside the reasoning
@@ -118,8 +119,8 @@ var profiles = []Profile{
 		Strict: true, Limited: true, Models: openAIModels},
 	{Name: "azure", About: "Azure OpenAI: as openai, with the api-key header, /openai/v1, content filter results and 400 content_filter",
 		Bases: []string{"/openai/v1"}, Strict: true, Limited: true, Filters: true, Models: openAIModels},
-	{Name: "openrouter", About: "OpenRouter: reasoning and reasoning_details, a comment before the data, usage with cost, numbers as error codes",
-		Bases: []string{"/api/v1"}, Reasoning: reasoningField, Details: true, Usage: usageAlways, Native: true, Stateless: true,
+	{Name: "openrouter", About: "OpenRouter: reasoning and reasoning_details, a comment before the data, usage with cost, numbers as error codes; lists models without a key, GET /key describes it",
+		Bases: []string{"/api/v1"}, Reasoning: reasoningField, Details: true, Usage: usageAlways, Native: true, Stateless: true, Public: true,
 		Comment: "OPENROUTER PROCESSING", Errors: errorRouter, Models: []Model{
 			{ID: "anthropic/claude-sonnet-5", Thinks: true, Context: 1_000_000, Extra: routed("Anthropic: Claude Sonnet 5", 1_000_000)},
 			{ID: "openai/gpt-5.4", Thinks: true, Context: standard, Extra: routed("OpenAI: GPT-5.4", standard)},
@@ -272,7 +273,7 @@ func (p *Profile) callID(r *completion.Reply, numbers ...int) string {
 // server.
 func (p *Profile) Path(path string) (rest string, ok bool) {
 	for _, base := range append([]string{"/v1"}, p.Bases...) {
-		if rest, ok := strings.CutPrefix(path, base+"/"); ok && Routed(rest) {
+		if rest, ok := strings.CutPrefix(path, base+"/"); ok && (Routed(rest) || rest == "key" && p.Public) {
 			return rest, true
 		}
 	}
@@ -295,6 +296,12 @@ func (p *Profile) ModelList() any {
 		return members{{"data", entries}}
 	}
 	return members{{"object", "list"}, {"data", entries}}
+}
+
+// KeyInfo is the answer to GET /key, for a key without a limit.
+func (p *Profile) KeyInfo() any {
+	return members{{"data", members{{"label", "sk-or-v1-sim"}, {"limit", nil}, {"limit_remaining", nil}, {"limit_reset", nil}, {"usage", 0},
+		{"is_free_tier", false}}}}
 }
 
 // ModelEntry is the answer to GET /models/ID.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -58,6 +59,7 @@ func newOpenAI(u config.Upstream) *Provider {
 			}
 			return r
 		},
+		probe:         p.probe,
 		readsURLs:     true,
 		clientHeaders: []string{"Openai-"},
 		decodeError:   dialect.DecodeError,
@@ -159,6 +161,18 @@ func (p *openAIServer) listing() *listing {
 		}
 	}
 	return l
+}
+
+// probe asks for a description of the key where the list of models does not need a valid one.
+func (p *openAIServer) probe(ctx context.Context, u *Upstream, _ []perigee.Model) error {
+	if p.keyInfo == "" {
+		return nil
+	}
+	_, err := u.get(ctx, u.opts.URL+p.keyInfo)
+	if e := perigee.AsError(err); e != nil && (e.Class == perigee.ClassUnauthenticated || e.Class == perigee.ClassForbidden) {
+		return err
+	}
+	return nil // the server may be another one that answers like it
 }
 
 // completeNative adds LM Studio's own descriptions to the models of the list.

@@ -21,6 +21,9 @@ type profile struct {
 	both bool
 	// counts is the path of the method that counts the tokens of a Chat request, or empty.
 	counts string
+	// keyInfo is the path of the method that describes a key, of a server that lists its models without
+	// one, or empty.
+	keyInfo string
 	// silent is set if its messages have no reasoning, and members with reasoning are refused.
 	silent bool
 	chat   adapt.Server
@@ -51,7 +54,7 @@ var openAI = adapt.Server{
 var profiles = []profile{
 	{name: "openai", hosts: []string{"api.openai.com"}, both: true, silent: true, chat: openAI, form: chat.Form{Session: "prompt_cache_key"}},
 	{name: "azure", hosts: []string{".openai.azure.com"}, both: true, silent: true, chat: openAI, form: chat.Form{Session: "prompt_cache_key"}},
-	{name: "openrouter", hosts: []string{"openrouter.ai"},
+	{name: "openrouter", hosts: []string{"openrouter.ai"}, keyInfo: "/key",
 		chat: adapt.Server{
 			Options: with(adapt.OptionVerbosity, adapt.OptionTopK, adapt.OptionImages), Stops: 4, Budgets: true,
 			Schemas: true, Named: true, Documents: true, Sounds: true, Marks: true, Sealed: true,
