@@ -1,7 +1,9 @@
 package anthropic
 
 import (
+	"bytes"
 	"slices"
+	"strings"
 
 	"perigee/internal/lib/rawjson"
 )
@@ -29,6 +31,75 @@ func RemoveFromMessages(body []byte, members, types []string) (edits []rawjson.E
 		edits, list.End = append(edits, inside...), stop
 	}
 	return edits, r.removed
+}
+
+// RemoveTools returns the edits of a body that remove the tools with types that begin with prefix, and
+// these types. kept is set if another tool stays.
+func RemoveTools(body []byte, prefix string) (edits []rawjson.Edit, types []string, kept bool) {
+	start, _, found := rawjson.Find(body, "tools")
+	if !found || body[start] != '[' {
+		return nil, nil, false
+	}
+	c := rawjson.NewCursor(body[start:])
+	list := rawjson.Removal{Text: body, End: start + 1}
+	for range c.Array() {
+		at := start + c.Offset()
+		tool := c.Raw()
+		from, to, _ := rawjson.Find(tool, "type")
+		kind := strings.Trim(string(tool[from:to]), `"`)
+		if strings.HasPrefix(kind, prefix) {
+			types = append(types, kind)
+			edits = list.Drop(edits, at+len(tool))
+			continue
+		}
+		list.Keep(edits, at)
+		list.End, kept = at+len(tool), true
+	}
+	return edits, types, kept
+}
+
+// RemoveFromMarks returns the edits of a body after which no mark for the cache has the member.
+func RemoveFromMarks(body []byte, member string) []rawjson.Edit {
+	if !bytes.Contains(body, []byte(`"`+member+`"`)) {
+		return nil
+	}
+	var edits []rawjson.Edit
+	var walk func(c *rawjson.Cursor)
+	object := func(c *rawjson.Cursor, inside ...string) {
+		for key := range c.Object() {
+			switch {
+			case string(key) == "cache_control" && c.Kind() == rawjson.Object:
+				mark := rawjson.Removal{Text: body, End: c.Offset() + 1}
+				for key := range c.Object() {
+					drop, start := string(key) == member, c.Offset()
+					if c.Skip(); drop {
+						edits = mark.Drop(edits, c.Offset())
+						continue
+					}
+					mark.Keep(edits, start)
+					mark.End = c.Offset()
+				}
+			case slices.Contains(inside, string(key)):
+				walk(c)
+			default:
+				c.Skip()
+			}
+		}
+	}
+	walk = func(c *rawjson.Cursor) {
+		switch c.Kind() {
+		case rawjson.Array:
+			for range c.Array() {
+				walk(c)
+			}
+		case rawjson.Object:
+			object(c, "content")
+		default:
+			c.Skip()
+		}
+	}
+	object(rawjson.NewCursor(body), "tools", "system", "messages")
+	return edits
 }
 
 // A remover removes parts of messages.

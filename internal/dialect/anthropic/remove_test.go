@@ -33,3 +33,17 @@ func TestRemoveFromMessages(t *testing.T) {
 		}
 	}
 }
+
+func TestRemoveFromMarks(t *testing.T) {
+	const body = `{"cache_control":{"scope":"global","type":"ephemeral"},"system":[{"type":"text","text":"scope","cache_control": {"type":"ephemeral", "scope":"global","ttl":"1h"}}],` +
+		`"tools":[{"name":"f","cache_control":{"type":"ephemeral","scope":"user"},"input_schema":{"cache_control":{"scope":1}}},7],` +
+		`"messages":[{"role":"user","content":[{"type":"tool_result","content":[{"type":"text","text":"a","cache_control":{"scope":"x"}}],"cache_control":null},{"type":"tool_use","input":{"cache_control":{"scope":1}}}]}],"scope":2}`
+	const want = `{"cache_control":{"type":"ephemeral"},"system":[{"type":"text","text":"scope","cache_control": {"type":"ephemeral","ttl":"1h"}}],` +
+		`"tools":[{"name":"f","cache_control":{"type":"ephemeral"},"input_schema":{"cache_control":{"scope":1}}},7],` +
+		`"messages":[{"role":"user","content":[{"type":"tool_result","content":[{"type":"text","text":"a","cache_control":{}}],"cache_control":null},{"type":"tool_use","input":{"cache_control":{"scope":1}}}]}],"scope":2}`
+	for text, want := range map[string]string{body: want, want: want, `{"messages":"scope"}`: `{"messages":"scope"}`} {
+		if got := string(rawjson.Splice([]byte(text), anthropic.RemoveFromMarks([]byte(text), "scope")...)); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}

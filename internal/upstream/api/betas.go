@@ -21,6 +21,7 @@ type beta struct {
 	members  []string // of the body, as paths from the top
 	turns    []string // members of messages
 	blocks   []string // types of blocks, of which some are followed by a name
+	mark     string   // a member of marks for the cache
 	tool     string   // the beginning of the types of its tools
 	noVertex bool     // Vertex AI does not have it
 }
@@ -38,6 +39,7 @@ var betas = []beta{
 	{prefix: "message-threads-", members: []string{"thread"}},
 	{prefix: "mid-conversation-output-config-", turns: []string{"output_config"}},
 	{prefix: "mid-conversation-system-clear-at-", turns: []string{"clear_at"}},
+	{prefix: "prompt-caching-scope-", mark: "scope"},
 	{prefix: "request-tags-", members: []string{"tags"}, noVertex: true},
 	{prefix: "server-side-fallback-", members: []string{"fallbacks"}, blocks: []string{"fallback"}, noVertex: true},
 	{prefix: "skills-", members: []string{"container"}, noVertex: true},
@@ -146,18 +148,14 @@ func (f *betaFilter) apply(req *perigee.Request, m *message, count bool, more ..
 		m.header.Set(betaHeader, strings.Join(kept, ","))
 	}
 	var notes perigee.Notes
-	var turns, blocks, tools []string
 	for _, name := range dropped {
 		notes.Dropped("beta " + perigee.Clip(name, maxNamed))
-		b := betaOf(name)
-		turns, blocks = append(turns, b.turns...), append(blocks, b.blocks...)
-		if b.tool != "" {
-			tools = append(tools, b.tool)
-		}
 	}
-	m.dropFromMessages(turns, blocks, &notes)
-	if len(tools) > 0 {
-		m.dropTools(tools, &notes)
+	for _, name := range dropped {
+		b := betaOf(name)
+		m.dropFromMessages(b.turns, b.blocks, &notes)
+		m.dropFromMarks(b.mark, &notes)
+		m.dropTools(b.tool, &notes)
 	}
 	if err := req.RefuseIfStrict(notes.List()); err != nil {
 		return err
@@ -169,59 +167,61 @@ func (f *betaFilter) apply(req *perigee.Request, m *message, count bool, more ..
 	return nil
 }
 
+// revise adds the edits that find returns for the body. Earlier edits are made before, because both
+// may be of the same lists.
+func (m *message) revise(find func(body []byte) []rawjson.Edit) {
+	edits := find(m.body[0])
+	if len(edits) > 0 && len(m.rewrites) > 0 {
+		m.body = [][]byte{rawjson.Splice(m.body[0], m.rewrites...)}
+		edits, m.rewrites = find(m.body[0]), nil
+	}
+	m.rewrites = append(m.rewrites, edits...)
+}
+
 // dropFromMessages removes members and blocks of messages.
 func (m *message) dropFromMessages(members, types []string, notes *perigee.Notes) {
-	body := m.body[0]
-	edits, removed := messages.RemoveFromMessages(body, members, types)
-	if len(removed) == 0 {
+	m.revise(func(body []byte) []rawjson.Edit {
+		edits, removed := messages.RemoveFromMessages(body, members, types)
+		for _, part := range removed {
+			notes.Dropped(part)
+		}
+		return edits
+	})
+}
+
+// dropFromMarks removes a member of marks for the cache.
+func (m *message) dropFromMarks(member string, notes *perigee.Notes) {
+	if member == "" {
 		return
 	}
-	if len(m.rewrites) > 0 { // of the same messages
-		body = rawjson.Splice(body, m.rewrites...)
-		edits, _ = messages.RemoveFromMessages(body, members, types)
-	}
-	m.body, m.rewrites = [][]byte{body}, edits
-	for _, part := range removed {
-		notes.Dropped(part)
-	}
+	m.revise(func(body []byte) []rawjson.Edit {
+		edits := messages.RemoveFromMarks(body, member)
+		if len(edits) > 0 {
+			notes.Dropped("cache_control." + member)
+		}
+		return edits
+	})
 }
 
 // dropTools removes the tools with types that begin with a prefix. Without any tool, there is no
 // choice of one either.
-func (m *message) dropTools(prefixes []string, notes *perigee.Notes) {
-	body := m.body[0]
-	start, _, found := rawjson.Find(body, "tools")
-	if !found || body[start] != '[' {
+func (m *message) dropTools(prefix string, notes *perigee.Notes) {
+	if prefix == "" {
 		return
 	}
-	c := rawjson.NewCursor(body[start:])
-	list := rawjson.Removal{Text: body, End: start + 1}
-	var edits []rawjson.Edit
-	var removed []string
-	kept := false
-	for range c.Array() {
-		at := start + c.Offset()
-		tool := c.Raw()
-		from, to, _ := rawjson.Find(tool, "type")
-		kind := strings.Trim(string(tool[from:to]), `"`)
-		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(kind, prefix) }) {
-			removed = append(removed, kind)
-			edits = list.Drop(edits, at+len(tool))
-			continue
+	none := false
+	m.revise(func(body []byte) []rawjson.Edit {
+		edits, types, kept := messages.RemoveTools(body, prefix)
+		for _, kind := range types {
+			notes.Dropped("tool " + perigee.Clip(kind, maxNamed))
 		}
-		list.Keep(edits, at)
-		list.End, kept = at+len(tool), true
-	}
-	for _, kind := range removed {
-		notes.Dropped("tool " + perigee.Clip(kind, maxNamed))
-	}
-	if removed != nil && !kept {
+		none = len(types) > 0 && !kept
+		return edits
+	})
+	if none {
 		add(&m.edits, "tools", false, change{drop: true, quiet: true})
 		add(&m.edits, "tool_choice", false, change{drop: true})
-		return
 	}
-	m.rewrites = slices.Concat(m.rewrites, edits)
-	slices.SortFunc(m.rewrites, func(a, b rawjson.Edit) int { return a.Start - b.Start })
 }
 
 var (

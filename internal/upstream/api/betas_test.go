@@ -186,6 +186,12 @@ func TestBetasAtVertex(t *testing.T) {
 			members: `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":""},{"type":"mcp_tool_use","id":"a","name":"f","server_name":"m","input":{}},{"type":"text","text":"Hi."}]},{"role":"user","content":"hi"}]`,
 			first:   []string{sentBody("", `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"Hi."}]},{"role":"user","content":"hi"}]`)},
 			notes:   "dropped reasoning of another model; dropped beta mcp-client-2025-11-20; dropped block mcp_tool_use"},
+		{name: "marks for the cache", betas: []string{"prompt-caching-scope-2026-01-05"},
+			members: `"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral","scope":"global"}}],`,
+			first: []string{sentBody("prompt-caching-scope-2026-01-05", `"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral","scope":"global"}}]`),
+				sentBody("", `"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}}]`)},
+			later: []string{sentBody("", `"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}}]`)},
+			notes: "dropped beta prompt-caching-scope-2026-01-05; dropped cache_control.scope"},
 		{name: "a tool without its beta", members: `"tools":[{"type":"web_fetch_20250910","name":"web_fetch"}],`,
 			first: []string{sentBody("", `"tools":[{"type":"web_fetch_20250910","name":"web_fetch"}]`)}, err: "not supported on Vertex AI"},
 	} {
