@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -125,10 +126,10 @@ func (c *catalog) choose(client *connect.Client, wanted string) string {
 
 // newest returns the model of a name or, for a pattern, the one with the highest version, "" if there
 // is none. The name of a maker before the name of the model does not count. Large, small and special
-// variants of a model come after it. If sure is set, models that may not be enabled do not count.
+// variants of a model come after it. If sure is set, models that may be missing do not count.
 func (c *catalog) newest(pattern string, sure bool) (best string) {
 	for _, r := range c.rows {
-		if sure && c.needsAccess(r) {
+		if sure && c.mayBeMissing(r) {
 			continue
 		}
 		suits := r.AliasOf == "" && writesText(r) && len(version(r.ID)) > 0 && match.Pattern(pattern, path.Base(r.ID))
@@ -139,12 +140,17 @@ func (c *catalog) newest(pattern string, sure bool) (best string) {
 	return best
 }
 
-// needsAccess reports whether access to a model has to be requested first, so that it may be missing
-// although it is in the list: Claude in Model Garden of Vertex AI.
-func (c *catalog) needsAccess(r perigee.ModelRow) bool {
-	return models.Of(path.Base(cmp.Or(r.AliasOf, r.ID))).Family == models.Claude && slices.ContainsFunc(c.config.Upstreams, func(u config.Upstream) bool {
-		return u.Name == r.Upstream && u.Kind == config.KindVertex
-	})
+// mayBeMissing reports whether a model may not answer although it is in the list, which at Vertex AI is
+// the same for all projects and locations: access to Claude has to be requested in Model Garden, and
+// Gemini 3 is in no region.
+func (c *catalog) mayBeMissing(r perigee.ModelRow) bool {
+	i := slices.IndexFunc(c.config.Upstreams, func(u config.Upstream) bool { return u.Name == r.Upstream && u.Kind == config.KindVertex })
+	if i < 0 {
+		return false
+	}
+	location := cmp.Or(c.config.Upstreams[i].Location, os.Getenv("GOOGLE_CLOUD_LOCATION"), "global")
+	family := models.Of(path.Base(cmp.Or(r.AliasOf, r.ID))).Family
+	return family == models.Claude || family == models.Gemini && !slices.Contains([]string{"global", "us", "eu"}, location)
 }
 
 // words returns the parts of a model name without the name of its maker.

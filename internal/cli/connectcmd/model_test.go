@@ -58,6 +58,22 @@ func TestClaudeOnVertexIsTheLastChoice(t *testing.T) {
 	}
 }
 
+// The newest models of Gemini are in no region of Vertex AI.
+func TestModelInARegion(t *testing.T) {
+	for _, c := range []struct{ location, variable, want string }{
+		{"europe-west4", "", "gemini-2.5-flash"}, {"", "europe-west4", "gemini-2.5-flash"}, {"eu", "europe-west4", "gemini-3-flash"}, {"", "", "gemini-3-flash"},
+	} {
+		t.Setenv("GOOGLE_CLOUD_LOCATION", c.variable)
+		cat := catalog{config: &config.Config{Upstreams: []config.Upstream{{Name: "cloud", Kind: config.KindVertex, Location: c.location}}}}
+		for _, id := range []string{"gemini-3-flash", "gemini-2.5-pro", "gemini-2.5-flash", "claude-sonnet-5"} {
+			cat.rows = append(cat.rows, perigee.ModelRow{Upstream: "cloud", ID: id})
+		}
+		if got := cat.choose(&connect.Client{Makers: []string{"claude-*"}}, ""); got != c.want {
+			t.Errorf("%q, %q: %s", c.location, c.variable, got)
+		}
+	}
+}
+
 // The model of a client is one that perigee has: the newest of the client's maker, and otherwise one
 // that an agent can use.
 func TestModelOfAClient(t *testing.T) {
