@@ -11,7 +11,11 @@ func simulatorSDKs() []client {
 		[]string{question, toolLoop, parallel, "thinking", "custom tool", "structured output", "tokens and models", refusal}, "completions")
 	ollama := golang("simulator ollama go", "github.com/ollama/ollama",
 		[]string{question, toolLoop, parallel, "thinking", image, "structured output", "log probabilities", "memory", "embeddings", "tokens and models", refusal}, "ollama")
-	clients := []client{messages, completions, ollama}
+	vertex := golang("simulator genai go vertex", "google.golang.org/genai",
+		[]string{question, toolLoop, "credentials", "locations", "structured output", "embeddings", "tokens and models", refusal}, "vertex")
+	claude := golang("simulator anthropic go vertex", "github.com/anthropics/anthropic-sdk-go",
+		[]string{question, toolLoop, "locations", "search", "tokens", refusal}, "vertex-claude")
+	clients := []client{messages, completions, ollama, vertex, claude}
 	for i := range clients {
 		clients[i].simulator = true
 	}

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -24,17 +25,20 @@ func main() {
 		os.Exit(1)
 	}
 	clients := map[string][]scenario{
-		"chat":        append(chatScenarios(), streamScenarios(askChat)...),
-		"responses":   append(responsesScenarios(), streamScenarios(askResponses)...),
-		"socket":      socketScenarios(),
-		"anthropic":   append(anthropicScenarios(), streamScenarios(askAnthropic)...),
-		"messages":    messagesScenarios(),
-		"completions": completionsScenarios(),
-		"ollama":      ollamaScenarios(),
-		"genai":       append(genaiScenarios(), streamScenarios(askGenai)...),
+		"chat":          append(chatScenarios(), streamScenarios(askChat)...),
+		"responses":     append(responsesScenarios(), streamScenarios(askResponses)...),
+		"socket":        socketScenarios(),
+		"anthropic":     append(anthropicScenarios(), streamScenarios(askAnthropic)...),
+		"messages":      messagesScenarios(),
+		"completions":   completionsScenarios(),
+		"ollama":        ollamaScenarios(),
+		"vertex":        vertexScenarios(),
+		"vertex-claude": vertexClaudeScenarios(),
+		"genai":         append(genaiScenarios(), streamScenarios(askGenai)...),
 	}
 	if len(os.Args) != 2 || clients[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: gosdk chat|responses|socket|anthropic|messages|completions|ollama|genai, or gosdk read URL")
+		names := strings.Join(slices.Sorted(maps.Keys(clients)), "|")
+		fmt.Fprintf(os.Stderr, "usage: gosdk %s, or gosdk read URL\n", names)
 		os.Exit(2)
 	}
 	wanted := strings.Split(os.Getenv("PERIGEE_SCENARIOS"), ",")
