@@ -57,6 +57,9 @@ func readCatalog(ctx context.Context, env *cli.Env, loaded *config.Loaded) catal
 		return c
 	}
 	c.rows, c.complete = list.Rows, len(list.Problems) == 0 && len(list.Rows) > 0
+	if len(list.Rows) == 0 && len(list.Problems) == 0 {
+		c.problems = []string{"the upstreams have no models; perigee doctor shows what to do"}
+	}
 	for _, p := range list.Problems {
 		c.problems = append(c.problems, "no models from "+p.Upstream+": "+terminal.Printable(p.Why))
 	}
