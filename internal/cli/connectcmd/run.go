@@ -1,6 +1,7 @@
 package connectcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -89,6 +90,9 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	// The client can run without the comparison; doctor reports its failure.
 	if stale, _ := command.StaleEnvironment(ctx, loaded, status); stale != "" {
 		env.Remark("%s: %s", stale, status.ReplaceCommand(loaded.Config.Listen))
+	} else if status.Simulated && len(loaded.Config.Upstreams) > 0 {
+		env.Remark("the running daemon does not use the upstreams of %s, and the built-in simulator answers: %s",
+			cmp.Or(loaded.Path, "the environment"), status.ReplaceCommand(loaded.Config.Listen))
 	} else if status.Simulated {
 		advice := "set an API key such as GEMINI_API_KEY, start Ollama, or see perigee config init"
 		if loaded.Path == "" {
