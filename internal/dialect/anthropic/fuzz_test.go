@@ -79,3 +79,38 @@ func FuzzAnswer(f *testing.F) {
 		both(t, Answer{ID: "1", Thinking: Display(display % 4)}, events)
 	})
 }
+
+// FuzzRemove: whatever a client sends, its body stays JSON without the removed parts.
+func FuzzRemove(f *testing.F) {
+	f.Add([]byte(`{"tools":[{"type":"x_1"},{"name":"f","cache_control":{"scope":1,"a":2}}],"system":[{"cache_control":{"scope":1}}],"messages":[{"effort":1,"role":"user","content":[{"type":"call","name":"x"},{"type":"document","source":{"type":"url","url":"https://a"}}]}, {"content":"x","effort":2}]}`))
+	f.Add([]byte(`{ "messages" : [ { "effort" : 1 , "content" : [ { "type":"result" } , 3 , { "content":[{"source":{"url":"a"}}] } ] } , 7 ] , "tools" : [ ] }`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		doc, err := rawjson.Open(body, nil)
+		if err != nil || doc.Cursor().Kind() != rawjson.Object {
+			return
+		}
+		check := func(what string, edits []rawjson.Edit) []byte {
+			out := rawjson.Splice(body, edits...)
+			if err := rawjson.Check(out); err != nil {
+				t.Fatalf("%s: %s became %s: %v", what, body, out, err)
+			}
+			return out
+		}
+		edits, _ := RemoveFromMessages(body, []string{"effort"}, []string{"call x", "result"})
+		out := check("messages", edits)
+		if _, removed := RemoveFromMessages(out, []string{"effort"}, []string{"call x", "result"}); len(removed) > 0 {
+			t.Fatalf("%s became %s, which still has %v", body, out, removed)
+		}
+		edits, _, _ = RemoveTools(body, "x_")
+		check("tools", edits)
+		check("marks", RemoveFromMarks(body, "scope"))
+		edits = nil
+		for _, s := range Sources(doc, body) {
+			edits = append(edits, rawjson.Edit{Start: s.Start, End: s.End, New: []byte("{}")})
+		}
+		out = check("sources", edits)
+		if list := Sources(nil, out); len(list) > 0 {
+			t.Fatalf("%s became %s, which still has %v", body, out, list)
+		}
+	})
+}

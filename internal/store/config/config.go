@@ -640,7 +640,8 @@ type Condition struct {
 type Media struct {
 	// If true, perigee downloads the images and documents that OpenAI and Anthropic clients
 	// reference by URL and sends their content to the provider; if false, the URL is passed on
-	// unchanged. Only public addresses are contacted, and never through a proxy.
+	// unchanged, or the request refused if the provider reads no URLs. Only public addresses are
+	// contacted, and never through a proxy.
 	Fetch bool `yaml:"fetch" default:"false"`
 
 	// The maximum total size of the downloads for one request. Beyond it, the request fails with
