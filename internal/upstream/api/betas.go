@@ -117,7 +117,7 @@ func (f *betaFilter) learn(req *perigee.Request, count bool, names []string, mem
 		}
 		for _, member := range members {
 			if !slices.Contains(known, member) && len(known) < maxBetaMembers && len(member) <= maxNamed {
-				known = append(slices.Clip(known), member)
+				known = append(slices.Clip(known), strings.Clone(member))
 			}
 		}
 		f.refused[use] = known
