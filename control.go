@@ -215,6 +215,9 @@ type RouteExplanation struct {
 	Dialect  string `json:"dialect"`  // of the call; empty means any
 	Upstream string `json:"upstream"` // that would answer; empty if none would
 	Name     string `json:"name"`     // under which it is asked for the model
+	// Local means that the upstream is a server of models on the machine of the daemon: its calls
+	// cost nothing unless they have a price in the configuration.
+	Local bool `json:"local,omitempty"`
 	// Candidates are all upstreams, in the order in which they would be tried.
 	Candidates []RouteCandidate `json:"candidates"`
 	// Conditions are the routes that come before the one that was applied, and apply instead if the

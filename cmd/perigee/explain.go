@@ -53,7 +53,7 @@ func explain(ctx context.Context, env *cli.Env, args []string) error {
 	}
 	found.Dialect = *dialect
 	if env.JSON {
-		found.Steps = nil
+		found.Steps, found.Local = nil, false
 		err = cli.WriteJSON(env, found)
 	} else {
 		err = printRoute(env, loaded.Config, found)

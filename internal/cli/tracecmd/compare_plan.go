@@ -44,6 +44,9 @@ func newPlan(ctx context.Context, c *comparison, s *selection) (*plan, error) {
 	prices, now := c.cfg.PriceBook(), time.Now()
 	for i := range p.estimates {
 		e := &p.estimates[i]
+		if e.route.Local { // also if only the daemon has its address, such as from OLLAMA_HOST
+			prices.AddLocal(e.route.Upstream)
+		}
 		e.UsageRow = estimateUsage(prices, &e.route, p.calls, now)
 	}
 	return &p, nil

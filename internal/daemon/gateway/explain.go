@@ -33,12 +33,16 @@ func (g *Gateway) KeyProblems() (list []perigee.KeyProblem) {
 func (g *Gateway) Explain(ctx context.Context, q perigee.RouteQuestion) (perigee.RouteExplanation, error) {
 	r, release := g.acquire()
 	defer release()
-	return r.router.Explain(ctx, q, func(upstream, model string) perigee.RouteCandidate {
+	found, err := r.router.Explain(ctx, q, func(upstream, model string) perigee.RouteCandidate {
 		if e := r.entry(upstream); e != nil {
 			return e.candidate(model, r.rosterOf(e))
 		}
 		return perigee.RouteCandidate{Reason: "it is not configured"}
 	})
+	if e := r.entry(found.Upstream); e != nil {
+		found.Local = e.Config.IsLocal()
+	}
+	return found, err
 }
 
 // candidate reports whether the upstream can answer calls for a model with the accounts that it

@@ -18,16 +18,16 @@ func (c *Config) PriceBook() *models.PriceBook {
 		switch {
 		case KindOf(u.Kind).Free:
 			free = append(free, u.Name)
-		case u.isLocal():
+		case u.IsLocal():
 			local = append(local, u.Name)
 		}
 	}
 	return models.NewPriceBook(c.priceTable(), free...).AddLocal(local...)
 }
 
-// isLocal reports whether an upstream is a server of models on this machine. A local address of the
+// IsLocal reports whether an upstream is a server of models on this machine. A local address of the
 // Gemini API is none: it leads to the provider, which charges for the calls.
-func (u *Upstream) isLocal() bool {
+func (u *Upstream) IsLocal() bool {
 	address, err := url.Parse(u.URL)
 	return err == nil && (u.Kind == KindOpenAI || u.Kind == KindAnthropic || u.Kind == KindOllama) && netguard.IsLoopback(address.Hostname())
 }
