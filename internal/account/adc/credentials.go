@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"time"
 
 	"golang.org/x/oauth2/google/externalaccount"
@@ -63,6 +65,9 @@ func locate(from string) (place, error) {
 	if err != nil {
 		return place{}, unreadable(path, reason(err))
 	}
+	if why := unfit(info); why != "" {
+		return place{}, unreadable(path, why)
+	}
 	return place{path: path, size: info.Size(), modified: info.ModTime()}, nil
 }
 
@@ -92,6 +97,45 @@ func gcloudFile() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	return filepath.Join(home, ".config", "gcloud", name), err
+}
+
+// maxFile is the maximum size of a file with credentials.
+const maxFile = 1 << 20
+
+// unfit returns why a file cannot have credentials, or "". It is known before the file is opened:
+// opening a pipe waits for a writer.
+func unfit(info fs.FileInfo) string {
+	switch {
+	case info.IsDir():
+		return "it is a directory"
+	case !info.Mode().IsRegular():
+		return "it is a pipe or a device, and not a file"
+	case info.Size() > maxFile:
+		return "it is larger than 1 MB"
+	}
+	return ""
+}
+
+// readFile returns the content of a file with credentials, or why it cannot be read. A pipe that has
+// taken the place of the file does not make it wait.
+func readFile(path string) (content []byte, why string) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, reason(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, reason(err)
+	}
+	if why := unfit(info); why != "" {
+		return nil, why
+	}
+	content, err = io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return nil, reason(err)
+	}
+	return content, ""
 }
 
 // reason returns the cause of an error about a file without its path.
@@ -183,9 +227,9 @@ func load(at place) *credentials {
 	if at.path == "" {
 		return c
 	}
-	content, err := os.ReadFile(at.path)
-	if err != nil {
-		c.broken = unreadable(at.path, reason(err))
+	content, why := readFile(at.path)
+	if why != "" {
+		c.broken = unreadable(at.path, why)
 		return c
 	}
 	c.file = &file{}

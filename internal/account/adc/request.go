@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -100,6 +101,9 @@ func (f *file) token(ctx context.Context) (*oauth2.Token, error) {
 			Scopes: []string{scope}, TokenURL: cmp.Or(f.TokenURI, tokenURL)}
 		return config.TokenSource(ctx).Token()
 	case typeExternal:
+		if err := checkFiles(f.CredentialSource); err != nil {
+			return nil, err
+		}
 		source, err := externalaccount.NewTokenSource(ctx, externalaccount.Config{
 			Audience: f.Audience, SubjectTokenType: f.SubjectTokenType, TokenURL: f.TokenURL,
 			ServiceAccountImpersonationURL:             f.ImpersonationURL,
@@ -124,6 +128,23 @@ func (f *file) token(ctx context.Context) (*oauth2.Token, error) {
 	}
 	config := oauth2.Config{ClientID: f.ClientID, ClientSecret: f.ClientSecret, Endpoint: endpoint}
 	return config.TokenSource(ctx, &oauth2.Token{RefreshToken: f.RefreshToken}).Token()
+}
+
+// checkFiles returns an error for a file of a workload's identity that must not be opened.
+func checkFiles(source *externalaccount.CredentialSource) error {
+	paths := []string{source.File}
+	if source.Executable != nil {
+		paths = append(paths, source.Executable.OutputFile)
+	}
+	for _, path := range paths {
+		if path == "" {
+			continue
+		}
+		if info, err := os.Stat(path); err == nil && unfit(info) != "" {
+			return fmt.Errorf("credential_source names %s: %s", path, unfit(info))
+		}
+	}
+	return nil
 }
 
 // impersonate exchanges a token for one of the service account that the file names.
