@@ -231,6 +231,11 @@ var (
 	extraMember = lazyregexp.New(`^([a-z0-9_]+(?:\.[a-z_]+)*): Extra inputs are not permitted`)
 )
 
+// needed are the members of requests that belong to no beta. They are not removed, whatever a refusal
+// names.
+var needed = []string{"anthropic_version", "max_tokens", "messages", "model", "stop_sequences", "stream", "system", "temperature", "thinking",
+	"tool_choice", "tools", "top_k", "top_p"}
+
 // use makes the messages of a method without refused betas, and makes them again after a refusal. A
 // refused beta is removed once, and then a member that is refused without it.
 func (f *betaFilter) use(asked *func(*perigee.Request) (message, error), repair *repairer, count bool) {
@@ -254,7 +259,7 @@ func (f *betaFilter) use(asked *func(*perigee.Request) (message, error), repair 
 	withoutMember := func(req *perigee.Request, sent *message, refused error) (m message, ok bool) {
 		path := submatch(extraMember(), perigee.AsError(refused).Message)
 		_, dropped := f.split(req, count)
-		if sent.header == nil || path == "" || len(dropped) == 0 {
+		if sent.header == nil || path == "" || len(dropped) == 0 || slices.Contains(needed, path) {
 			return other(req, sent, refused)
 		}
 		m, err := of(req, path)

@@ -251,6 +251,39 @@ func TestBetasOfStrictRequests(t *testing.T) {
 	}
 }
 
+// A member that every request needs stays, whatever the provider names, and is not forgotten later.
+func TestNeededMembersStayWithoutTheirBeta(t *testing.T) {
+	for _, member := range []string{"messages", "max_tokens", "system", "anthropic_version"} {
+		t.Run(member, func(t *testing.T) {
+			var bodies []string
+			remote := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				bodies = append(bodies, string(body))
+				message := member + ": Extra inputs are not permitted"
+				if r.Header.Get("Anthropic-Beta") != "" {
+					message = "Unexpected value(s) `new-2026-11-01` for the `anthropic-beta` header."
+				}
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = fmt.Fprintf(w, `{"type":"error","error":{"type":"invalid_request_error","message":%q}}`, message)
+			}))
+			defer remote.Close()
+			provider := newVertex(config.Upstream{Name: "cloud", URL: remote.URL, Project: "ada", Location: "global"})
+			provider.access = openAccess{}
+			r := &betaRig{upstream: New(provider, Options{Name: "cloud", URL: remote.URL})}
+			defer r.upstream.Close()
+			for range 2 {
+				_, _, err := r.ask(t, r.request(t, []string{"new-2026-11-01"}, limit+`"system":"s",`), false)
+				if err == nil || !strings.Contains(err.Error(), member+": Extra inputs") {
+					t.Errorf("got %v", err)
+				}
+			}
+			if len(bodies) != 3 || bodies[1] != bodies[0] || bodies[2] != bodies[0] {
+				t.Errorf("sent %q", bodies)
+			}
+		})
+	}
+}
+
 // Members that the configuration adds go with their beta, too, and without a note.
 func TestConfiguredMembersOfBetas(t *testing.T) {
 	r := newBetaRig(t, Members{Set: map[string]json.RawMessage{"tags": json.RawMessage(`["x"]`)}})
