@@ -95,6 +95,14 @@ type Usage struct {
 	Charged     Cost // that the provider reports with its answer; unknown if it reports none
 }
 
+// Bound corrects counts that no answer has, such as negative ones or a trillion tokens and more: they
+// would spoil every sum that includes them.
+func (u *Usage) Bound() {
+	for _, n := range []*int64{&u.Input, &u.Cached, &u.Written, &u.WrittenHour, &u.Output, &u.Thinking} {
+		*n = min(max(*n, 0), 1<<40)
+	}
+}
+
 // Total returns the sum of input and output tokens.
 func (u Usage) Total() int64 { return u.Input + u.Output }
 

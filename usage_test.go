@@ -40,6 +40,14 @@ func TestCost(t *testing.T) {
 	}
 }
 
+func TestBoundsOfUsage(t *testing.T) {
+	u := perigee.Usage{Input: -1, Cached: 1 << 62, Written: -1 << 62, WrittenHour: -3, Output: 5, Thinking: -2, Charged: perigee.USD(1)}
+	u.Bound()
+	if want := (perigee.Usage{Cached: 1 << 40, Output: 5, Charged: perigee.USD(1)}); u != want {
+		t.Errorf("got %+v", u)
+	}
+}
+
 func TestUsageInOrder(t *testing.T) {
 	row := func(group, each string, tokens int64) perigee.UsageRow {
 		return perigee.UsageRow{Group: group, Each: each, InputTokens: tokens - 1, OutputTokens: 1}

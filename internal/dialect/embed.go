@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"math"
+
 	"perigee"
 	"perigee/internal/lib/rawjson"
 )
@@ -46,4 +48,18 @@ func EmbedText(in *perigee.EmbedInput) ([]byte, error) {
 		lines.Add(part.Text.Form())
 	}
 	return lines.JSON(), nil
+}
+
+// ReadVector reads a list of numbers. A null, which some servers have in place of a number that is not
+// finite, is not a number.
+func ReadVector(c *rawjson.Cursor) (vector []float32) {
+	for range c.Array() {
+		if c.Kind() == rawjson.Null {
+			c.Skip()
+			vector = append(vector, float32(math.NaN()))
+			continue
+		}
+		vector = append(vector, float32(c.Float64()))
+	}
+	return vector
 }

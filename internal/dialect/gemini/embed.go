@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -112,7 +113,7 @@ func embedUsage(c *rawjson.Cursor) int64 {
 
 func decodeVector(c *rawjson.Cursor) []float32 {
 	var v []float32
-	c.Read(nil, "values", each(c, &v, func(c *rawjson.Cursor) float32 { return float32(c.Float64()) }))
+	c.Read(nil, "values", func() { v = dialect.ReadVector(c) })
 	return v
 }
 

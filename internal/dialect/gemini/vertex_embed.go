@@ -61,22 +61,29 @@ func loseExtra(lost *perigee.Notes, in *perigee.EmbedInput) {
 }
 
 // DecodePredictions reads the answer to predict, or to embedContent at Vertex AI: the vectors in the
-// order of their inputs, and the number of tokens; 0 if there is none.
+// order of their inputs, and the number of tokens; 0 if there is none. An input that was cut is an
+// error.
 func DecodePredictions(body []byte) (vectors [][]float32, tokens int64, err error) {
 	if err := rawjson.Check(body); err != nil {
 		return nil, 0, err
 	}
 	c := rawjson.NewCursor(body)
-	c.Read(nil, "predictions", func() {
+	var cut bool
+	isCut := func() { cut = c.Bool() || cut }
+	c.Read(nil, "truncated", isCut, "predictions", func() {
 		for range c.Array() {
 			c.Read(nil, "embeddings", func() {
 				var vector []float32
 				var count int64
-				c.Read(nil, "values", each(c, &vector, func(c *rawjson.Cursor) float32 { return float32(c.Float64()) }),
-					"statistics", func() { c.Read(nil, "token_count", &count) })
+				c.Read(nil, "values", func() { vector = dialect.ReadVector(c) },
+					"statistics", func() { c.Read(nil, "token_count", &count, "truncated", isCut) })
 				vectors, tokens = append(vectors, vector), tokens+count
 			})
 		}
 	}, "embedding", func() { vectors = append(vectors, decodeVector(c)) }, "usageMetadata", func() { tokens += embedUsage(c) })
+	if cut && c.Err() == nil {
+		return nil, tokens, perigee.Errorf(perigee.ClassInvalid, "an input is longer than the model takes, and the provider has cut it").
+			WithHint("send shorter inputs")
+	}
 	return vectors, tokens, c.Err()
 }

@@ -35,11 +35,7 @@ func DecodeEmbeddings(body []byte) (vectors [][]float32, tokens int64, err error
 	c := rawjson.NewCursor(body)
 	c.Read(nil, "prompt_eval_count", &tokens, "embeddings", func() {
 		for range c.Array() {
-			var vector []float32
-			for range c.Array() {
-				vector = append(vector, float32(c.Float64()))
-			}
-			vectors = append(vectors, vector)
+			vectors = append(vectors, dialect.ReadVector(c))
 		}
 	})
 	return vectors, tokens, c.Err()

@@ -66,10 +66,7 @@ func DecodeVectors(body []byte) (vectors [][]float32, tokens int64, err error) {
 // decodeVector reads a vector: numbers, or the base64 of little-endian 32-bit numbers.
 func decodeVector(c *rawjson.Cursor) (vector []float32, err error) {
 	if c.Kind() != rawjson.String {
-		for range c.Array() {
-			vector = append(vector, float32(c.Float64()))
-		}
-		return vector, nil
+		return dialect.ReadVector(c), nil
 	}
 	raw, err := base64.StdEncoding.DecodeString(c.String())
 	if err == nil && len(raw)%4 != 0 {

@@ -86,6 +86,9 @@ func (a *answer) emit(data, frame []byte, more bool) error {
 		}
 	}
 	for i := range events {
+		if usage := events[i].Usage; usage != nil {
+			usage.Bound()
+		}
 		if a.undo.Holds(&events[i]) {
 			continue
 		}

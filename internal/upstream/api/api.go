@@ -250,6 +250,9 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 		}
 	}
 	count, err := w.count.decode(raw)
+	if err == nil && count.Total < 0 {
+		err = fmt.Errorf("a count of %d tokens", count.Total)
+	}
 	if err != nil {
 		return nil, u.malformed(req.Model, err)
 	}

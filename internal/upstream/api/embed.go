@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -87,10 +88,29 @@ func (x *embedExchange) run(ctx context.Context) error {
 			return err
 		}
 		x.count(tokens, estimate)
-		if len(vectors) != len(batch) {
-			return x.malformed(x.req.Model, fmt.Errorf("%d vectors for %d inputs", len(vectors), len(batch)))
+		if err := checkVectors(vectors, len(batch)); err != nil {
+			return x.malformed(x.req.Model, err)
 		}
 		x.answer.Vectors = append(x.answer.Vectors, vectors...)
+	}
+	return nil
+}
+
+// checkVectors returns an error unless there is a vector of finite numbers for each input, and all
+// have the same length.
+func checkVectors(vectors [][]float32, inputs int) error {
+	if len(vectors) != inputs {
+		return fmt.Errorf("%d vectors for %d inputs", len(vectors), inputs)
+	}
+	for i, v := range vectors {
+		if len(v) == 0 || len(v) != len(vectors[0]) {
+			return fmt.Errorf("vector %d has %d numbers, and the first one has %d", i, len(v), len(vectors[0]))
+		}
+		for at, n := range v {
+			if n-n != 0 { // infinite, or not a number
+				return fmt.Errorf("vector %d has no finite number at index %d", i, at)
+			}
+		}
 	}
 	return nil
 }
@@ -128,10 +148,11 @@ func (x *embedExchange) post(ctx context.Context, body [][]byte, raw bool, estim
 
 // count adds the tokens of an answer, or the estimate if it reports none.
 func (x *embedExchange) count(tokens int64, estimate func() int64) {
-	if tokens == 0 {
-		tokens, x.answer.Estimate = estimate(), true
+	usage := perigee.Usage{Input: tokens}
+	if usage.Bound(); usage.Input == 0 {
+		usage.Input, x.answer.Estimate = estimate(), true
 	}
-	x.answer.Usage.Input += tokens
+	x.answer.Usage.Input += usage.Input
 }
 
 // vectorFactor is the memory charged for an answer with vectors, in multiples of its size: numbers
@@ -143,7 +164,11 @@ func (x *embedExchange) vectors(ctx context.Context, raw []byte) (vectors [][]fl
 	if err := x.req.Reserve(vectorFactor * int64(len(raw))); err != nil {
 		return nil, 0, x.explain(ctx, x.req.Model, err)
 	}
-	if vectors, tokens, err = x.embed.decode(raw); err != nil {
+	vectors, tokens, err = x.embed.decode(raw)
+	if _, explained := errors.AsType[*perigee.Error](err); explained {
+		return nil, 0, x.explain(ctx, x.req.Model, err)
+	}
+	if err != nil {
 		return nil, 0, x.malformed(x.req.Model, err)
 	}
 	return vectors, tokens, nil

@@ -41,8 +41,13 @@ func TestEmbeddings(t *testing.T) {
 		tokens       int64
 		estimate     bool
 	}{
-		{"usage is named", `{"embeddings":[{"values":[1,2]},{"values":[3]}],"usageMetadata":{"promptTokenCount":9}}`, [][]float32{{1, 2}, {3}}, 9, false},
-		{"usage is not named", `{"embeddings":[{"values":[1,2]},{"values":[3]}]}`, [][]float32{{1, 2}, {3}}, 4, true},
+		{"usage is named", `{"embeddings":[{"values":[1,2]},{"values":[3,4]}],"usageMetadata":{"promptTokenCount":9}}`, [][]float32{{1, 2}, {3, 4}}, 9, false},
+		{"usage is not named", `{"embeddings":[{"values":[1,2]},{"values":[3,4]}]}`, [][]float32{{1, 2}, {3, 4}}, 4, true},
+		{"usage is negative", `{"embeddings":[{"values":[1,2]},{"values":[3,4]}],"usageMetadata":{"promptTokenCount":-9}}`, [][]float32{{1, 2}, {3, 4}}, 4, true},
+		{"vectors of two lengths", `{"embeddings":[{"values":[1,2]},{"values":[3]}],"usageMetadata":{"promptTokenCount":9}}`, nil, 9, false},
+		{"empty vectors", `{"embeddings":[{"values":[]},{"values":[]}],"usageMetadata":{"promptTokenCount":9}}`, nil, 9, false},
+		{"no number", `{"embeddings":[{"values":[1,2]},{"values":[1,null]}],"usageMetadata":{"promptTokenCount":9}}`, nil, 9, false},
+		{"not finite", `{"embeddings":[{"values":[1,2]},{"values":[1,1e300]}],"usageMetadata":{"promptTokenCount":9}}`, nil, 9, false},
 		{"a vector is missing", `{"embeddings":[{"values":[1,2]}],"usageMetadata":{"promptTokenCount":9}}`, nil, 9, false},
 		{"not a vector", `{"embeddings":"none"}`, nil, 4, true},
 	} {
@@ -70,6 +75,27 @@ func TestEmbeddings(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+// A provider that cuts an input, although it was asked not to, makes a vector of something else.
+func TestCutInputsAtVertex(t *testing.T) {
+	for model, answer := range map[string]string{
+		"gemini-embedding-001": `{"predictions":[{"embeddings":{"values":[1],"statistics":{"token_count":2,"truncated":true}}}]}`,
+		"gemini-embedding-2":   `{"embedding":{"values":[1]},"truncated":true}`,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+		provider := newVertex(config.Upstream{Name: "v", URL: server.URL, Project: "ada"})
+		provider.access = openAccess{}
+		u := New(provider, Options{Name: "v", URL: server.URL})
+		req := embedRequest("a")
+		req.Model = model
+		got, err := u.Embed(t.Context(), req)
+		if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassInvalid || e.Hint != "send shorter inputs" || e.Usage.Input == 0 {
+			t.Errorf("%s: %+v, %v", model, got, err)
+		}
+		_ = u.Close()
+		server.Close()
 	}
 }
 
