@@ -107,7 +107,7 @@ func (r *rig) asked(ctx context.Context) (answers, looks int, err error) {
 		}
 	}
 	if looks == 0 {
-		return 0, 0, fmt.Errorf("Ollama was not asked for the model: %+v", list)
+		return 0, 0, fmt.Errorf("the simulator was not asked for the model: %+v", list)
 	}
 	return answers, looks, nil
 }

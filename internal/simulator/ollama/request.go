@@ -108,13 +108,18 @@ type ToolCallFunction struct {
 	Arguments Arguments `json:"arguments"`
 }
 
+// A serverText is an error in the words of the server.
+type serverText string
+
+func (t serverText) Error() string { return string(t) }
+
 // Arguments is a JSON object; the order of its members is kept.
 type Arguments json.RawMessage
 
 // UnmarshalJSON refuses everything but an object.
 func (a *Arguments) UnmarshalJSON(b []byte) error {
 	if !bytes.HasPrefix(b, []byte("{")) {
-		return fmt.Errorf("Value looks like object, but can't find closing '}' symbol") // of the server's parser
+		return serverText("Value looks like object, but can't find closing '}' symbol")
 	}
 	*a = slices.Clone(b)
 	return nil
@@ -203,7 +208,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 			return err
 		}
 	default:
-		return fmt.Errorf("Unsupported type: '%T'", v)
+		return serverText(fmt.Sprintf("Unsupported type: '%T'", v))
 	}
 	if length < 0 {
 		length = forever
