@@ -27,7 +27,7 @@ func Inspect(ctx context.Context, env *cli.Env, src config.Sources) (loaded *con
 		return loaded, nil, problems
 	}
 	status, err := daemon.Status(ctx, usable.Config)
-	if path, failed := filepath.Abs(usable.Path); err != nil || failed != nil || path != status.Configuration {
+	if err != nil || !RunsWith(usable, status) {
 		return loaded, nil, problems
 	}
 	src.Environ = os.Environ

@@ -17,6 +17,7 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
+	"perigee/internal/daemon"
 	"perigee/internal/lib/procgroup"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/server/connect"
@@ -34,14 +35,14 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	}
 	model := env.Flags.String("model", "", "")
 	key := env.Flags.String("key", "", "")
-	daemon := env.Flags.Bool(backgroundFlag, false, "")
+	isDaemon := env.Flags.Bool(backgroundFlag, false, "")
 	names, err := env.Parse(args, 1)
 	switch {
 	case err != nil && !errors.Is(err, flag.ErrHelp) && clientArgs == nil:
 		return withSeparator(env, args, err)
 	case err != nil:
 		return err
-	case *daemon:
+	case *isDaemon:
 		return background(ctx, env)
 	case len(names) == 0:
 		return cli.Usagef("run: name a client: %s", strings.Join(runnable(), ", "))
@@ -53,8 +54,7 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	if c.Program == "" {
 		return perigee.Errorf(perigee.ClassUnimplemented, "%s cannot be started by perigee", c.Title).WithHint("perigee connect %s says what it needs", c.Name)
 	}
-	src := sources(env)
-	loaded, err := config.Load(src)
+	loaded, err := loadForRun(ctx, env)
 	if err != nil {
 		return err
 	}
@@ -101,6 +101,23 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 		env.Remark("no upstream is configured: the built-in simulator answers; %s", advice)
 	}
 	return starter{env: env, client: c, program: program, lease: held}.run(ctx, target, clientArgs)
+}
+
+// loadForRun reads the configuration. Secrets that only the daemon uses may be missing if one runs
+// with it.
+func loadForRun(ctx context.Context, env *cli.Env) (*config.Loaded, error) {
+	loaded, problems := config.Load(sources(env))
+	if problems == nil {
+		return loaded, nil
+	}
+	loaded, err := command.Load(env, exceptKeys)
+	if err != nil {
+		return nil, problems
+	}
+	if status, err := daemon.Status(ctx, loaded.Config); err != nil || status.Stopping || !command.RunsWith(loaded, status) {
+		return nil, problems
+	}
+	return loaded, nil
 }
 
 // withSeparator returns the error of a command line, with a suggestion if arguments for a client
