@@ -264,6 +264,9 @@ func TestErrors(t *testing.T) {
 	user, service := server.user(), server.service()
 	broken := server.service()
 	broken["private_key"] = "not a key"
+	torn, curve := server.service(), server.service()
+	torn["private_key"] = strings.Replace(server.pem(), "\nMII", "\nAAA", 1)
+	curve["private_key"] = curveKey(t)
 	plain := server.user()
 	plain["token_uri"] = "http://example.com/token"
 	run := server.external(map[string]any{"executable": map[string]any{"command": "/bin/id"}})
@@ -281,7 +284,9 @@ func TestErrors(t *testing.T) {
 		"server error":     {user, 500, `<html>`, perigee.ClassUnavailable, []string{"status 500", "try again"}},
 		"busy":             {user, 429, `{}`, perigee.ClassUnavailable, []string{"status 429"}},
 		"echo of a secret": {user, 400, `{"error":"invalid_grant","error_description":"refresh-of-ada is unknown"}`, perigee.ClassUnauthenticated, []string{"is unknown"}},
-		"broken key":       {broken, 0, ``, perigee.ClassUnauthenticated, []string{"credentials.json", logIn}},
+		"broken key":       {broken, 0, ``, perigee.ClassUnauthenticated, []string{"credentials.json", "RSA key in PEM form", logIn}},
+		"torn key":         {torn, 0, ``, perigee.ClassUnauthenticated, []string{"RSA key in PEM form"}},
+		"other key":        {curve, 0, ``, perigee.ClassUnauthenticated, []string{"RSA key in PEM form"}},
 		"no type":          {map[string]any{}, 0, ``, perigee.ClassUnauthenticated, []string{"credentials.json", "type is missing"}},
 		"other type":       {map[string]any{"type": "gdch_service_account"}, 0, ``, perigee.ClassUnauthenticated, []string{`"gdch_service_account"`}},
 		"no refresh token": {map[string]any{"type": "authorized_user", "client_id": "i", "client_secret": "s"}, 0, ``, perigee.ClassUnauthenticated, []string{"refresh_token is missing"}},

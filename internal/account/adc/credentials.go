@@ -2,7 +2,10 @@ package adc
 
 import (
 	"cmp"
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -251,6 +254,9 @@ func (f *file) lacks() string {
 		required = map[string]string{"client_id": f.ClientID, "client_secret": f.ClientSecret, "refresh_token": f.RefreshToken, "token_url": f.TokenURL}
 	case typeService:
 		required = map[string]string{"client_email": f.ClientEmail, "private_key": f.PrivateKey}
+		if f.PrivateKey != "" && !isKey(f.PrivateKey) {
+			return "private_key is not the private key of a service account, which is an RSA key in PEM form"
+		}
 	case typeImpersonated:
 		required["service_account_impersonation_url"] = f.ImpersonationURL
 		if f.Source == nil {
@@ -284,6 +290,20 @@ func (f *file) lacks() string {
 		}
 	}
 	return ""
+}
+
+// isKey reports whether a text is a private key that requests for tokens are signed with.
+func isKey(text string) bool {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return false
+	}
+	if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
+		_, ok := key.(*rsa.PrivateKey)
+		return ok
+	}
+	_, err := x509.ParsePKCS1PrivateKey(block.Bytes)
+	return err == nil
 }
 
 // isSafe reports whether credentials can be sent to an address: with TLS, or within the machine.

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,12 +37,19 @@ type sender struct {
 	userAgent string
 }
 
-// A recorder sends the requests of one refresh, and keeps the last answer that is an error: the
-// errors of package oauth2 have it only as text.
+// A recorder sends the requests of one refresh, and keeps what came of the last one: the errors of
+// package oauth2 have it only as text.
 type recorder struct {
 	sender
-	status int
-	body   []byte
+	outcome
+}
+
+// An outcome is what came of a request.
+type outcome struct {
+	unreachable bool   // there was no answer
+	status      int    // of an answer that is no success
+	body        []byte // of that answer
+	issued      bool   // the request was one for a token, and succeeded
 }
 
 func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -48,14 +57,43 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if r.userAgent != "" {
 		req.Header.Set("User-Agent", r.userAgent)
 	}
+	r.outcome = outcome{unreachable: true}
 	resp, err := r.transport.RoundTrip(req)
-	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-		_ = resp.Body.Close()
-		r.status, r.body = resp.StatusCode, body
-		resp.Body = io.NopCloser(bytes.NewReader(body))
+	if err != nil {
+		return resp, err
 	}
-	return resp, err
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	_ = resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode < http.StatusMultipleChoices {
+		body = withWholeSeconds(body)
+		r.outcome = outcome{issued: req.Method == http.MethodPost}
+	} else {
+		r.outcome = outcome{status: resp.StatusCode, body: body}
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return resp, nil
+}
+
+// withWholeSeconds returns an answer with expires_in as a whole number. Some servers send a string or
+// a fraction, which package oauth2 reads for some types of credentials only.
+func withWholeSeconds(body []byte) []byte {
+	var answer map[string]json.RawMessage
+	var number json.Number
+	if json.Unmarshal(body, &answer) != nil || json.Unmarshal(answer["expires_in"], &number) != nil {
+		return body
+	}
+	seconds, err := number.Float64()
+	if err != nil {
+		return body
+	}
+	answer["expires_in"] = strconv.AppendInt(nil, int64(min(max(seconds, -1), math.MaxInt32)), 10)
+	if whole, err := json.Marshal(answer); err == nil {
+		return whole
+	}
+	return body
 }
 
 // request requests a token, and returns it with its lifetime.
@@ -80,7 +118,10 @@ func (c *credentials) request(ctx context.Context, send sender) (Token, time.Dur
 		project = c.project()
 	}
 	if err == nil && access.AccessToken == "" {
-		err = errors.New("the token server sent no access token")
+		err = errors.New("there is no access token in it")
+	}
+	if err == nil && strings.ContainsFunc(access.AccessToken, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		err = errors.New("its access token has characters that no header can have")
 	}
 	if err != nil {
 		return Token{}, 0, c.explain(ctx, r, err)
@@ -206,7 +247,7 @@ func getJSON(client *http.Client, req *http.Request, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(content, into); err != nil {
-		return errors.New("the token server sent an answer that cannot be read") // the cause may repeat the token
+		return errors.New("it cannot be read") // the cause may repeat the token
 	}
 	return nil
 }
@@ -226,18 +267,19 @@ func getAll(client *http.Client, req *http.Request) ([]byte, error) {
 
 // explain returns the error of a refresh.
 func (c *credentials) explain(ctx context.Context, r *recorder, err error) error {
-	_, unreachable := errors.AsType[*url.Error](err)
 	switch {
-	case r.status == http.StatusTooManyRequests, r.status >= http.StatusInternalServerError:
-		return c.unavailable(fmt.Sprintf("the token server answered with status %d", r.status), err)
-	case r.status != 0:
-		return c.refused(r)
 	case ctx.Err() != nil:
 		return c.unavailable("the token server did not answer within "+refreshTime.String(), err)
-	case unreachable:
+	case r.unreachable:
 		return c.unavailable("the token server cannot be reached", err)
-	case c.file == nil:
-		return c.unavailable(err.Error(), err)
+	case r.status == http.StatusTooManyRequests, r.status >= http.StatusInternalServerError:
+		return c.unavailable(fmt.Sprintf("the token server answered with status %d", r.status), err)
+	case r.status != 0 && r.status < http.StatusBadRequest:
+		return c.unavailable("the token server answered with a redirect", err)
+	case r.status != 0:
+		return c.refused(r)
+	case r.issued, c.file == nil:
+		return c.unavailable("the token server answered with something else than a token", err)
 	}
 	return unreadable(c.at.path, c.redactor().Text(err.Error()))
 }
