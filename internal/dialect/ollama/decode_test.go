@@ -102,6 +102,7 @@ func TestDecodeError(t *testing.T) {
 		{429, `{"error":"too many requests"}`, perigee.ClassRateLimited, "too many requests", nil},
 		{503, `{"error":"server busy, please try again.  maximum pending requests exceeded"}`, perigee.ClassCapacity,
 			"server busy, please try again.  maximum pending requests exceeded", nil},
+		{501, `{"error":"this model does not support embeddings"}`, perigee.ClassInvalid, "this model does not support embeddings", nil},
 		{500, `{"error":"model requires more system memory (5.6 GiB) than is available (3.2 GiB)"}`, perigee.ClassUnavailable,
 			"model requires more system memory (5.6 GiB) than is available (3.2 GiB)", nil},
 		{502, "<html>bad gateway</html>", perigee.ClassUnavailable, "the server answered with status 502 and did not explain it", nil},

@@ -44,6 +44,9 @@ func DecodeError(status int, body []byte) *perigee.Error {
 		out.Class, out.Status = perigee.ClassForbidden, http.StatusForbidden
 		out.Message = "the model runs in Ollama's cloud, and the server is not signed in: " + e.message
 		out.Hint = "run ollama signin on the machine of the server"
+	case strings.Contains(e.message, "does not support embeddings"): // with status 501, as if the method were missing
+		out.Class, out.Status = perigee.ClassInvalid, http.StatusBadRequest
+		out.Hint = "choose an embedding model, such as nomic-embed-text"
 	case strings.Contains(e.message, "requires more system memory"):
 		out.Hint = "lower context of the upstream in the configuration, or use a smaller model"
 	}

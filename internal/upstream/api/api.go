@@ -171,8 +171,11 @@ func (u *Upstream) ReadsURLs() bool { return u.readsURLs }
 
 // offers returns an error for a model that the configuration leaves out.
 func (u *Upstream) offers(model string) error {
-	if u.isOffered(model) {
+	switch {
+	case u.isOffered(model) && u.lacks == nil:
 		return nil
+	case u.isOffered(model):
+		return u.lacks(model)
 	}
 	return &perigee.Error{Class: perigee.ClassNotFound, Upstream: u.opts.Name, Model: model,
 		Message: fmt.Sprintf("upstream %s does not offer the model %q", u.opts.Name, perigee.Clip(model, maxNamed)),

@@ -42,6 +42,9 @@ type Provider struct {
 	// wire returns the API method that answers a request.
 	wire func(req *perigee.Request) *Wire
 
+	// lacks returns an error if the provider cannot have a model of this name. It may be nil.
+	lacks func(model string) error
+
 	// prepare is called before the message for a request is made. It asks the server for what the
 	// message depends on, and returns the error of a request that cannot succeed. It may be nil.
 	prepare func(ctx context.Context, u *Upstream, req *perigee.Request) error

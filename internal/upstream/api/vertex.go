@@ -57,6 +57,17 @@ func newVertex(u config.Upstream) *Provider {
 	p.probe = func(ctx context.Context, u *Upstream, list []perigee.Model) error {
 		return probeVertex(ctx, u, list, location)
 	}
+	p.lacks = func(model string) error {
+		switch publisher, id := vertexModel(model); {
+		case publisher == "" || id == "":
+			return perigee.Errorf(perigee.ClassNotFound, "Vertex AI has no model %q", perigee.Clip(model, maxNamed)).
+				WithHint("the name of a model is NAME or PUBLISHER/NAME")
+		case publisher == "anthropic" && len(u.Keys) > 0:
+			return perigee.Errorf(perigee.ClassNotFound, "Vertex AI has no Claude models in express mode").
+				WithHint("set project and credentials of the upstream in place of keys")
+		}
+		return nil
+	}
 	p.hint = func(e *perigee.Error, _ string) string { return vertexHint(e, location) }
 	if len(u.Keys) == 0 {
 		p.access = &vertexAccess{source: adc.New(u.Credentials), name: u.Name, project: cmp.Or(u.Project, os.Getenv("GOOGLE_CLOUD_PROJECT")), location: location}
@@ -409,7 +420,7 @@ func decodeVertexError(status int, body []byte) *perigee.Error {
 		e.Class = perigee.ClassExhausted
 	case e.Status == http.StatusTooManyRequests && e.Retry == 0 && strings.Contains(text, "resource") && strings.Contains(text, "exhausted"):
 		e.Class = perigee.ClassCapacity // of the provider, which all its customers share
-	case strings.Contains(text, "not servable in region"):
+	case strings.Contains(text, "not servable in region"), strings.Contains(text, "unsupported region"):
 		e.Class = perigee.ClassNotFound
 	}
 	project := "…"

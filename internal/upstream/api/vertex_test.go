@@ -40,6 +40,28 @@ func TestAddressesOfVertex(t *testing.T) {
 	}
 }
 
+// Names that cannot be models of an upstream are refused without a request, so that the next upstream
+// is asked.
+func TestModelsThatVertexLacks(t *testing.T) {
+	keys := []perigee.Secret{perigee.NewSecret("express")}
+	for _, test := range []struct {
+		keys  []perigee.Secret
+		model string
+		lacks bool
+	}{
+		{nil, "", true}, {nil, "/", true}, {nil, "google/", true}, {nil, "/gemini-3-flash", true},
+		{nil, "gemini-3-flash", false}, {nil, "claude-opus-5", false}, {nil, "meta/llama-4", false},
+		{keys, "claude-opus-5", true}, {keys, "anthropic/claude-opus-5", true}, {keys, "gemini-3-flash", false},
+	} {
+		u := New(newVertex(config.Upstream{Keys: test.keys, Project: "ada"}), Options{Keys: test.keys})
+		err := u.offers(test.model)
+		if e := perigee.AsError(err); (e != nil) != test.lacks || e != nil && e.Class != perigee.ClassNotFound {
+			t.Errorf("%q with %d keys: %v", test.model, len(test.keys), err)
+		}
+		u.Close()
+	}
+}
+
 // Each reason for which Google refuses calls has a next step of its own.
 func TestErrorsOfVertex(t *testing.T) {
 	const info = `,"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"REASON","domain":"googleapis.com"}]`
@@ -67,6 +89,7 @@ func TestErrorsOfVertex(t *testing.T) {
 		{403, status("This API method requires billing to be enabled.", "PERMISSION_DENIED", "BILLING_DISABLED"), perigee.ClassForbidden, "billing", false},
 		{404, status("Publisher Model `projects/ada/locations/us-east1/publishers/google/models/x` was not found or your project does not have access to it.", "NOT_FOUND", ""), perigee.ClassNotFound, "Model Garden", false},
 		{400, status("Publisher Model claude-opus-5 is not servable in region us-east1.", "FAILED_PRECONDITION", ""), perigee.ClassNotFound, "set location", false},
+		{400, status("Unsupported region for Vertex AI, select from global, us-central1", "INVALID_ARGUMENT", ""), perigee.ClassNotFound, "set location", false},
 		{401, status("Request had invalid authentication credentials.", "UNAUTHENTICATED", "ACCESS_TOKEN_EXPIRED"), perigee.ClassUnauthenticated, "", false},
 		{429, `{"type":"error","error":{"type":"rate_limit_error","message":"Too many tokens."},"request_id":"req_vrtx_1"}`, perigee.ClassRateLimited, "", true},
 		{529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, perigee.ClassCapacity, "", true},
