@@ -127,6 +127,22 @@ func (c *catalog) choose(client *connect.Client, wanted string) string {
 	return ""
 }
 
+// passedOver returns the newest model of the client's maker if choose has chosen a model of another
+// maker, because that one may be missing. It is "" otherwise.
+func (c *catalog) passedOver(client *connect.Client, chosen string) string {
+	for _, pattern := range client.Makers {
+		if chosen == "" || match.Pattern(pattern, path.Base(chosen)) {
+			return ""
+		}
+	}
+	for _, pattern := range client.Makers {
+		if id := c.newest(pattern, false); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
 // newest returns the model of a name or, for a pattern, the one with the highest version, "" if there
 // is none. The name of a maker before the name of the model does not count. Large, small and special
 // variants of a model come after it. If sure is set, models that may be missing do not count.
@@ -209,6 +225,12 @@ func (c *catalog) apply(env *cli.Env, client *connect.Client, target *connect.Ta
 	}
 	if name == "" {
 		return
+	}
+	if wanted == "" && c.config.Models.Default == "" {
+		if other := c.passedOver(client, target.Model); other != "" {
+			env.Remark("the model is %s, because Claude has to be enabled in Model Garden of Vertex AI; "+
+				"for Claude, add --model %s or set models.default in the configuration", target.Model, other)
+		}
 	}
 	if !c.answers(name) {
 		var ids []string
