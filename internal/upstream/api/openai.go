@@ -75,6 +75,7 @@ type openAIServer struct {
 	*profile
 	schemas *schema.Cache
 	learned sync.Map // the historyRule of models that differ from the profile, by name
+	newer   sync.Map // the names of models that take max_completion_tokens only
 }
 
 // A historyRule is which messages of the model have reasoning_content in the history.
@@ -91,6 +92,15 @@ func (p *openAIServer) rule(model string) historyRule {
 	rule, _ := p.learned.Load(model)
 	known, _ := rule.(historyRule)
 	return known
+}
+
+// formOf returns the form of requests for a model.
+func (p *openAIServer) formOf(model string) chat.Form {
+	form := p.form
+	if _, newer := p.newer.Load(model); newer {
+		form.MaxTokens = ""
+	}
+	return form
 }
 
 // accepts returns what the server accepts for a model with a rule.
@@ -235,7 +245,7 @@ func (p *openAIServer) chatBody(req *perigee.Request, rule historyRule) (m messa
 	if err != nil {
 		return m, err
 	}
-	envelope := chat.Envelope{Model: req.Model, Stream: req.Stream, Form: p.form, Session: req.Client.Session}
+	envelope := chat.Envelope{Model: req.Model, Stream: req.Stream, Form: p.formOf(req.Model), Session: req.Client.Session}
 	pieces, buffer := chat.EncodePieces(prompt, envelope, wire.Buffer)
 	m = newMessage(req, pieces, buffer)
 	m.undo, m.notes, m.history = undo, notes, rule
@@ -258,7 +268,7 @@ func (p *openAIServer) chatCount(req *perigee.Request) (m message, err error) {
 	if err != nil {
 		return m, err
 	}
-	return message{body: [][]byte{chat.EncodeRequest(prompt, chat.Envelope{Model: req.Model, Form: p.form})}}, nil
+	return message{body: [][]byte{chat.EncodeRequest(prompt, chat.Envelope{Model: req.Model, Form: p.formOf(req.Model)})}}, nil
 }
 
 // The paths of the Responses API.
@@ -430,11 +440,18 @@ func (p *openAIServer) ownChat(req *perigee.Request, rule historyRule) (m messag
 	return m, err
 }
 
-// repairChat writes a request anew that a model refused because of the thinking in its history. Some
+// repairChat writes a request anew that a model refused because of the name of its limit, which newer
+// models of OpenAI behind other servers do, or because of the thinking in its history. Some
 // models of DeepSeek require it, in messages with calls or in all, and the oldest refuse it. Which
 // ones do is learned once such a request is accepted. A value of the wrong type is the client's own.
 func (p *openAIServer) repairChat(req *perigee.Request, sent *message, refused error) (m message, ok bool) {
 	about := func(word string) bool { return refusedFor(refused, word) }
+	if p.form.MaxTokens == "max_tokens" && about("'max_tokens'") && about("'max_completion_tokens'") && !req.Verbatim(perigee.DialectOpenAIChat) {
+		p.newer.Store(req.Model, true)
+		m, err := p.chatBody(req, p.rule(req.Model))
+		m.anew = true
+		return m, err == nil
+	}
 	if !p.chat.Reasoning || !about("reasoning_content") || about("invalid type") {
 		return m, false
 	}
