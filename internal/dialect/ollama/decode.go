@@ -43,6 +43,7 @@ func (d *Decoder) Decode(events []perigee.Event, line []byte) ([]perigee.Event, 
 	c.Read(nil, "model", &start.Model, "error", func() { failed = true; c.Skip() },
 		"message", func() { events = message(events, c) }, "logprobs", func() { tokens = dialect.ReadLogprobs(c) },
 		"done", &done, "done_reason", &reason, "prompt_eval_count", &usage.Input, "eval_count", &usage.Output)
+	usage.Input, usage.Output = max(usage.Input, 0), max(usage.Output, 0)
 	switch err := c.Err(); {
 	case failed:
 		return events[:before], DecodeError(0, line)

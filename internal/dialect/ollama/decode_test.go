@@ -68,6 +68,7 @@ func TestDecoder(t *testing.T) {
 		"logprobs": {[]string{`{"model":"m","message":{"content":"a"},"logprobs":[{"token":"a","logprob":-0.5,"bytes":[97],"top_logprobs":[{"token":"b","logprob":-1}]}],"done":true}`},
 			"start:m text:a logprobs:{[{a -0.5}] [[{b -1}]]} finish:0:"},
 		"no counts":                {[]string{`{"model":"m","message":{"content":"a"},"done":true,"done_reason":"unload"}`}, "start:m text:a finish:0:unload"},
+		"counts below zero":        {[]string{`{"model":"m","message":{"content":"a"},"done":true,"prompt_eval_count":-7,"eval_count":5}`}, "start:m text:a usage:0+5 finish:0:"},
 		"done twice":               {[]string{done, done}, "start:m usage:11+5 finish:0:stop"},
 		"cut":                      {[]string{`{"model":"m","message":{"content":"a"},"done":false}`}, "start:m text:a cut"},
 		"cut inside a line":        {[]string{`{"model":"m","message":{"content":"a"},"done":false}`, `{"model":"m","mess`}, "start:m text:a cut"},
@@ -152,6 +153,9 @@ func TestModels(t *testing.T) {
 		t.Errorf("got %+v, %v", d, err)
 	}
 	if d, err = DecodeShow([]byte(`{"model_info":null}`)); err != nil || d.Context != 0 || d.Capabilities != nil {
+		t.Errorf("got %+v, %v", d, err)
+	}
+	if d, err = DecodeShow([]byte(`{"model_info":{"x.context_length":-5}}`)); err != nil || d.Context != 0 {
 		t.Errorf("got %+v, %v", d, err)
 	}
 	const loaded = `{"models":[{"name":"llama3.2:latest","model":"llama3.2:latest","context_length":8192,"size_vram":5},{"name":"old:7b","size_vram":1}]}`

@@ -38,5 +38,5 @@ func DecodeEmbeddings(body []byte) (vectors [][]float32, tokens int64, err error
 			vectors = append(vectors, dialect.ReadVector(c))
 		}
 	})
-	return vectors, tokens, c.Err()
+	return vectors, max(tokens, 0), c.Err()
 }

@@ -45,6 +45,7 @@ func DecodeTags(body []byte) (list []Listed, err error) {
 			var name string
 			c.Read(nil, "name", &name, "model", &m.Name, "capabilities", func() { m.Capabilities = words(c) },
 				"details", func() { c.Read(nil, "context_length", &m.Context) })
+			m.Context = max(m.Context, 0)
 			if m.Name == "" {
 				m.Name = name
 			}
@@ -81,7 +82,7 @@ func DecodeShow(body []byte) (d Description, err error) {
 	c.Read(nil, "capabilities", func() { d.Capabilities = words(c) }, "model_info", func() {
 		for key := range c.Object() {
 			if strings.HasSuffix(string(key), ".context_length") && c.Kind() == rawjson.Number {
-				d.Context = c.Int64()
+				d.Context = max(c.Int64(), 0)
 			}
 		}
 	})
@@ -111,10 +112,11 @@ func DecodeLoaded(body []byte, model string) (context int64, err error) {
 // latest is the tag of a name without one.
 const latest = ":latest"
 
+// Bare returns a name without the tag that stands for none.
+func Bare(model string) string { return strings.TrimSuffix(model, latest) }
+
 // SameModel reports whether two names are of one model.
-func SameModel(a, b string) bool {
-	return strings.EqualFold(strings.TrimSuffix(a, latest), strings.TrimSuffix(b, latest))
-}
+func SameModel(a, b string) bool { return strings.EqualFold(Bare(a), Bare(b)) }
 
 // Model returns the model of a list, without a limit that is higher than the configured one.
 func (m *Listed) Model(limit int64) perigee.Model {
