@@ -35,6 +35,21 @@ type ModelLister interface {
 	Models(ctx context.Context) ([]Model, error)
 }
 
+type namesKey struct{}
+
+// OnNames returns a context for Models of a ModelLister. f is called, before Models returns, with a
+// list whose details the upstream still asks for. It is called at most once, or not at all.
+func OnNames(ctx context.Context, f func([]Model)) context.Context {
+	return context.WithValue(ctx, namesKey{}, f)
+}
+
+// ReportNames calls the function of OnNames, which may keep the list.
+func ReportNames(ctx context.Context, list []Model) {
+	if f, ok := ctx.Value(namesKey{}).(func([]Model)); ok {
+		f(list)
+	}
+}
+
 // A TokenCounter is an Upstream that counts a request's tokens without answering it.
 type TokenCounter interface {
 	CountTokens(ctx context.Context, req *Request) (*TokenCount, error)

@@ -407,3 +407,38 @@ func TestFreshListsAreRequested(t *testing.T) {
 		cached()
 	})
 }
+
+// A namingLister lists its models, but their details do not come.
+type namingLister struct{ hangingLister }
+
+func (s *namingLister) Models(ctx context.Context) ([]perigee.Model, error) {
+	list, _ := s.source.Models(ctx)
+	perigee.ReportNames(ctx, list)
+	return s.hangingLister.Models(ctx)
+}
+
+// The names of a list count at once, while the upstream still has no details of its models: a call
+// goes there without a wait, and not to another upstream.
+func TestNamesCountBeforeDetails(t *testing.T) {
+	for _, names := range [][]string{{"m"}, {"x", "m:latest"}} {
+		synctest.Test(t, func(t *testing.T) {
+			first, second := &namingLister{hangingLister{source: *lists("a", names...)}}, lists("b", "y")
+			r := router(t, Options{Targets: []Target{{"b", second}, {"a", first}}, Own: map[string]bool{"a": true, "b": true}, Base: t.Context()})
+			for i := range 2 {
+				began := time.Now()
+				heard, err := ask(r, "m")
+				if took := time.Since(began); took != 0 || heard != "a/real-a a" || err != nil {
+					t.Errorf("call %d took %v; heard %q, %v", i, took, heard, err)
+				}
+			}
+			if list, failed, err := r.ModelsOf(t.Context(), ""); err != nil || len(failed) > 0 || len(list) != len(names)+1 {
+				t.Errorf("got %v, %v, %v", list, failed, err)
+			}
+			time.Sleep(modelsLimit) // the details fail
+			synctest.Wait()
+			if heard, err := ask(r, "m"); heard != "a/real-a a" || err != nil || first.asked != 1 || len(second.asked) > 0 {
+				t.Errorf("without details: heard %q, %v; the list was asked for %d times", heard, err, first.asked)
+			}
+		})
+	}
+}

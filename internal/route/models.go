@@ -49,7 +49,8 @@ type modelEntry struct {
 // A listRequest is a request for the list of an upstream.
 type listRequest struct {
 	began time.Time
-	over  chan struct{} // closed when its outcome is in the entry
+	named chan struct{} // closed when the names of the models, or the outcome, are in the entry
+	over  chan struct{} // closed when the outcome is in the entry
 }
 
 // entry returns the cache entry of an upstream, which it creates if necessary. The caller holds the
@@ -356,15 +357,24 @@ func (r *Router) requestList(name string, lister perigee.ModelLister) (entry *mo
 	defer r.models.mu.Unlock()
 	entry = r.models.entry(name)
 	if entry.request == nil && !r.opts.Now().Before(entry.until) {
-		entry.request = &listRequest{began: time.Now(), over: make(chan struct{})}
-		go r.fetch(entry, name, lister)
+		entry.request = &listRequest{began: time.Now(), named: make(chan struct{}), over: make(chan struct{})}
+		go r.fetch(entry, entry.request, name, lister)
 	}
 	return entry, entry.request, entry.slow
 }
 
-// fetch requests a list for all callers, and stores the outcome.
-func (r *Router) fetch(entry *modelEntry, name string, lister perigee.ModelLister) {
-	list, err := askForList(r.opts.Base, name, lister)
+// fetch requests a list for all callers, and stores the outcome. Until the upstream has details of its
+// models, their names alone are the list, if there was none before.
+func (r *Router) fetch(entry *modelEntry, request *listRequest, name string, lister perigee.ModelLister) {
+	named := sync.OnceFunc(func() { close(request.named) })
+	list, err := askForList(perigee.OnNames(r.opts.Base, func(list []perigee.Model) {
+		r.models.mu.Lock()
+		defer r.models.mu.Unlock()
+		if len(entry.models) == 0 && len(list) > 0 {
+			entry.models = list
+			named()
+		}
+	}), name, lister)
 	r.models.mu.Lock()
 	defer r.models.mu.Unlock()
 	now := r.opts.Now()
@@ -373,8 +383,9 @@ func (r *Router) fetch(entry *modelEntry, name string, lister perigee.ModelListe
 	} else {
 		entry.models, entry.until, entry.logged = list, now.Add(modelsFresh), ""
 	}
-	entry.slow = time.Since(entry.request.began) > modelsWait
-	close(entry.request.over)
+	entry.slow = time.Since(request.began) > modelsWait
+	named()
+	close(request.over)
 	entry.request = nil
 }
 

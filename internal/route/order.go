@@ -87,7 +87,8 @@ func (r *Router) presumes(t Target, model string) bool {
 	return known && !r.opts.Own[t.Name]
 }
 
-// awaitLists requests lists that are old, and waits for those that there never were until known reports
+// awaitLists requests lists that are old, and waits for those that there never were, or for the names
+// in them, until known reports
 // that the answer is certain, for listGrace if there is an answer, and for modelsWait otherwise. If
 // the lists are not needed, none is requested for the first time.
 func (r *Router) awaitLists(ctx context.Context, targets []Target, needed bool, known func() (exists, certain bool)) {
@@ -109,7 +110,7 @@ func (r *Router) awaitLists(ctx context.Context, targets []Target, needed bool, 
 		}
 		go func() {
 			select {
-			case <-request.over:
+			case <-request.named:
 				arrived <- struct{}{}
 			case <-ctx.Done():
 			}

@@ -193,15 +193,23 @@ func (u *Upstream) isOffered(model string) bool {
 // between their calls, and wait for them.
 const maxCountTime = 10 * time.Second
 
-// errCountTime is why a count ended that took longer.
-var errCountTime error = countTimeout{}
+// maxDetailsTime is how long the details of a list may take. It is shorter than the time for which
+// routing waits for one of several lists.
+const maxDetailsTime = 1500 * time.Millisecond
 
-type countTimeout struct{}
+// These are why a request ended that took longer.
+var (
+	errCountTime   error = timeout("no count within " + maxCountTime.String())
+	errDetailsTime error = timeout("no details of all models within " + maxDetailsTime.String())
+)
 
-func (countTimeout) Error() string { return "no count within " + maxCountTime.String() }
+// A timeout is the cause of the end of a request that has a limit of its own.
+type timeout string
+
+func (t timeout) Error() string { return string(t) }
 
 // Is makes it an error of a provider that was silent for too long.
-func (countTimeout) Is(target error) bool { return target == wire.ErrFirstByte }
+func (timeout) Is(target error) bool { return target == wire.ErrFirstByte }
 
 // CountTokens returns the API's count. It waits for at most maxCountTime, except for Gemini clients of
 // the Gemini API, which get the API's errors in place of an estimate.
@@ -267,7 +275,7 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 }
 
 // Models returns the models that are offered, from all pages of the API's list. It is empty if the
-// API has none.
+// API has none. The details that the server has of them elsewhere may be missing.
 func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 	if u.models == nil {
 		return nil, nil
@@ -292,10 +300,12 @@ func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 		}
 		page = next
 	}
+	leftOut := func(m perigee.Model) bool { return !u.isOffered(m.ID) }
+	perigee.ReportNames(ctx, slices.DeleteFunc(slices.Clone(all), leftOut))
 	if err := u.completeModels(ctx, all); err != nil {
 		u.opts.Logger.Info("the server has no details of its models", "upstream", u.opts.Name, "error", err)
 	}
-	return slices.DeleteFunc(all, func(m perigee.Model) bool { return !u.isOffered(m.ID) }), nil
+	return slices.DeleteFunc(all, leftOut), nil
 }
 
 // Probe tests whether calls would be answered, in a request that costs nothing, where the list of
@@ -311,8 +321,11 @@ func (u *Upstream) Probe(ctx context.Context, list []perigee.Model) error {
 	return u.probe(ctx, u, list)
 }
 
-// completeModels adds to the models of the list what the server has elsewhere.
+// completeModels adds to the models of the list what the server has elsewhere, as far as it answers
+// within maxDetailsTime.
 func (u *Upstream) completeModels(ctx context.Context, list []perigee.Model) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, maxDetailsTime, errDetailsTime)
+	defer cancel()
 	switch {
 	case u.models.describe != nil:
 		return u.models.describe(ctx, u, list)
