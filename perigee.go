@@ -37,8 +37,8 @@ type ModelLister interface {
 
 type namesKey struct{}
 
-// OnNames returns a context for Models of a ModelLister. f is called, before Models returns, with a
-// list whose details the upstream still asks for. It is called at most once, or not at all.
+// OnNames returns a context for Models of a ModelLister. f is called at most once, before Models
+// returns, with a list without the details that the upstream still asks for.
 func OnNames(ctx context.Context, f func([]Model)) context.Context {
 	return context.WithValue(ctx, namesKey{}, f)
 }

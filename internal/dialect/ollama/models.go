@@ -112,7 +112,7 @@ func DecodeLoaded(body []byte, model string) (context int64, err error) {
 // latest is the tag of a name without one.
 const latest = ":latest"
 
-// Bare returns a name without the tag that stands for none.
+// Bare returns a name without the tag latest, which a name without a tag has.
 func Bare(model string) string { return strings.TrimSuffix(model, latest) }
 
 // SameModel reports whether two names are of one model.

@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"perigee"
@@ -52,6 +55,7 @@ func newOllama(u config.Upstream) *Provider {
 				for i := range found {
 					list = append(list, found[i].Model(o.most))
 				}
+				o.addListed(found)
 				return list, "", err
 			},
 			describe: o.describeAll,
@@ -117,15 +121,17 @@ type ollamaServer struct {
 
 	mu     sync.Mutex
 	models map[string]*ollamaModel // by name
+	late   time.Time               // when the list of loaded models last did not come in time
 }
 
 // An ollamaModel is what is known about a model. The server's mutex guards it.
 type ollamaModel struct {
 	dialect.Description
 	described time.Time
-	silent    bool  // a request to think was refused
-	noLevels  bool  // thinking can only be turned on and off
-	loaded    int64 // how many tokens the model is loaded with; 0 if it is not, as far as is known
+	failed    time.Time // when the server last did not describe it
+	silent    bool      // a request to think was refused
+	noLevels  bool      // thinking can only be turned on and off
+	loaded    int64     // how many tokens the model is loaded with; 0 if it is not, as far as is known
 	used      time.Time
 }
 
@@ -134,14 +140,23 @@ const (
 	describedFor = 10 * time.Minute
 	// maxDescribed bounds the number of descriptions. Names that differ in their case alone are the
 	// same model, and have one each.
-	maxDescribed = 1000
+	maxDescribed = 10_000
+	// describers is how many models of a list are described at once.
+	describers = 8
+	// maxAskTime is how long a call waits for a description, and for the list of loaded models. The
+	// server has both at once, also while it loads a model.
+	maxAskTime = 3 * time.Second
+	// askAgain is when the server is asked again if it did not answer.
+	askAgain = time.Minute
 )
+
+var errAskTime error = timeout("no answer about a model within " + maxAskTime.String())
 
 // known returns a copy of what is known about a model.
 func (o *ollamaServer) known(model string) ollamaModel {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if m := o.models[model]; m != nil {
+	if m := o.models[dialect.Bare(model)]; m != nil {
 		return *m
 	}
 	return ollamaModel{}
@@ -151,6 +166,7 @@ func (o *ollamaServer) known(model string) ollamaModel {
 func (o *ollamaServer) update(model string, change func(m *ollamaModel)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	model = dialect.Bare(model)
 	m := o.models[model]
 	if m == nil {
 		if o.models == nil || len(o.models) >= maxDescribed {
@@ -162,45 +178,94 @@ func (o *ollamaServer) update(model string, change func(m *ollamaModel)) {
 	change(m)
 }
 
+// addListed takes over the descriptions in a list. One that is incomplete counts until the server
+// describes the model.
+func (o *ollamaServer) addListed(list []dialect.Listed) {
+	for _, listed := range list {
+		if listed.Context > 0 || listed.Capabilities != nil {
+			o.update(listed.Name, func(m *ollamaModel) {
+				if m.described.IsZero() || listed.Context > 0 && listed.Capabilities != nil {
+					m.Description = listed.Description
+				}
+			})
+		}
+	}
+}
+
 // describe returns what is known about a model, which the server describes if that was too long ago.
-// A server without descriptions has models about which nothing is known.
+// A server without descriptions has models about which nothing is known. After an error, the server
+// is not asked about the model for askAgain.
 func (o *ollamaServer) describe(ctx context.Context, u *Upstream, model string) (ollamaModel, error) {
 	now := u.opts.Now()
-	if m := o.known(model); !m.described.IsZero() && now.Sub(m.described) < describedFor {
+	m := o.known(model)
+	if !m.described.IsZero() && now.Sub(m.described) < describedFor || !m.failed.IsZero() && now.Sub(m.failed) < askAgain {
 		return m, nil
 	}
-	raw, err := u.post(ctx, u.opts.URL+ollamaShow, model, dialect.EncodeShow(model))
-	if err != nil && !errors.Is(err, errNoMethod) {
-		return ollamaModel{}, err
-	}
+	limited, cancel := context.WithTimeoutCause(ctx, maxAskTime, errAskTime)
+	defer cancel()
+	raw, err := u.post(limited, u.opts.URL+ollamaShow, model, dialect.EncodeShow(model))
 	var found dialect.Description
-	if err == nil {
+	switch {
+	case errors.Is(err, errNoMethod):
+		err = nil
+	case err == nil:
 		if found, err = dialect.DecodeShow(raw); err != nil {
-			return ollamaModel{}, u.malformed(model, err)
+			err = u.malformed(model, err)
 		}
+	}
+	if err != nil {
+		if ctx.Err() == nil && !decides(err) {
+			o.update(model, func(m *ollamaModel) { m.failed = now })
+		}
+		return m, err
 	}
 	o.update(model, func(m *ollamaModel) { m.Description, m.described = found, now })
 	return o.known(model), nil
 }
 
-// describeAll completes a list of models. Newer servers have all of it in the list.
+// decides reports whether calls of a model get the same error as a question about it.
+func decides(err error) bool {
+	e := perigee.AsError(err)
+	return e.Status >= http.StatusBadRequest && e.Status < http.StatusInternalServerError || wire.NeverConnected(e.Cause)
+}
+
+// describeAll completes a list of models, as far as the server describes them before ctx ends: those
+// first that it has never described, or not for the longest time. Newer servers have all of it in
+// the list.
 func (o *ollamaServer) describeAll(ctx context.Context, u *Upstream, list []perigee.Model) error {
-	var failed error
+	var open []*perigee.Model
+	last := map[string]time.Time{}
 	for i := range list {
-		m := &list[i]
-		if m.Context > 0 && m.Tools != nil {
-			continue
+		switch m := &list[i]; {
+		case m.Context > 0 && m.Tools != nil:
+			o.update(m.ID, func(m *ollamaModel) { m.described = u.opts.Now() })
+		case u.isOffered(m.ID):
+			open, last[m.ID] = append(open, m), o.known(m.ID).described
 		}
-		known, err := o.describe(ctx, u, m.ID)
-		if err != nil {
-			failed = err // the other models may have a description
-			continue
-		}
-		listed := dialect.Listed{Name: m.ID, Description: known.Description}
+	}
+	slices.SortStableFunc(open, func(a, b *perigee.Model) int { return last[a.ID].Compare(last[b.ID]) })
+	var wait sync.WaitGroup
+	var next atomic.Int64
+	var failed atomic.Pointer[error]
+	for range min(describers, len(open)) {
+		wait.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(open)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				if _, err := o.describe(ctx, u, open[i].ID); err != nil {
+					failed.Store(&err) // the other models may have a description
+				}
+			}
+		})
+	}
+	wait.Wait()
+	for _, m := range open {
+		listed := dialect.Listed{Name: m.ID, Description: o.known(m.ID).Description}
 		more := listed.Model(o.most)
 		describe(m, &more)
 	}
-	return failed
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // limit returns the most tokens that a model is loaded with.
@@ -223,24 +288,52 @@ func (o *ollamaServer) prepare(ctx context.Context, u *Upstream, req *perigee.Re
 	}
 	m, err := o.describe(ctx, u, req.Model)
 	if err != nil {
-		return err
+		if ctx.Err() != nil || decides(err) {
+			return err
+		}
+		u.opts.Logger.Warn("the server does not describe the model", "upstream", u.opts.Name, "model", req.Model, "error", err)
 	}
 	if tokens, limit := prompt.EstimateTokens(), o.limit(&m); tokens > limit {
 		e := dialect.TooLong(tokens, limit)
 		e.Hint = "shorten the conversation, or use a model with a larger context"
 		return e
 	}
-	now, loaded := u.opts.Now(), int64(0)
-	if raw, err := u.get(ctx, u.opts.URL+ollamaTasks); err == nil {
-		loaded, _ = dialect.DecodeLoaded(raw, req.Model)
-	}
+	loaded, now := o.loaded(ctx, u, req.Model), u.opts.Now()
 	o.update(req.Model, func(m *ollamaModel) {
 		if now.Sub(m.used) > o.keep {
 			m.loaded = 0 // the server has unloaded it since
 		}
-		m.loaded, m.used = max(m.loaded, loaded), now
+		if m.loaded, m.used = max(m.loaded, loaded), now; m.Context > 0 {
+			m.loaded = min(m.loaded, m.Context)
+		}
 	})
 	return nil
+}
+
+// loaded returns how many tokens a model is loaded with; 0 if it is not, or if the server does not
+// answer. After a time without an answer, the server is not asked for askAgain.
+func (o *ollamaServer) loaded(ctx context.Context, u *Upstream, model string) int64 {
+	now := u.opts.Now()
+	o.mu.Lock()
+	late := !o.late.IsZero() && now.Sub(o.late) < askAgain
+	o.mu.Unlock()
+	if late {
+		return 0
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, maxAskTime, errAskTime)
+	defer cancel()
+	raw, err := u.get(limited, u.opts.URL+ollamaTasks)
+	if err == nil {
+		loaded, _ := dialect.DecodeLoaded(raw, model)
+		return loaded
+	}
+	if limited.Err() != nil && ctx.Err() == nil {
+		u.opts.Logger.Warn("the server does not list its loaded models", "upstream", u.opts.Name, "error", err)
+		o.mu.Lock()
+		o.late = now
+		o.mu.Unlock()
+	}
+	return 0
 }
 
 const (

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"perigee"
@@ -34,6 +36,9 @@ type ollamaRig struct {
 	loaded   int // what the model is loaded with
 	calls    map[string]int
 	contexts []int
+
+	// fails, if it is set, answers a request in place of the server, or returns nil.
+	fails func(req *http.Request) (*http.Response, error)
 }
 
 func newOllamaRig(t *testing.T, entry config.Upstream) *ollamaRig {
@@ -59,6 +64,11 @@ func (r *ollamaRig) RoundTrip(req *http.Request) (*http.Response, error) {
 		raw, err := io.ReadAll(req.Body)
 		if err != nil || json.Unmarshal(raw, &body) != nil {
 			return nil, fmt.Errorf("not JSON: %.100s: %v", raw, err)
+		}
+	}
+	if r.fails != nil {
+		if resp, err := r.fails(req); resp != nil || err != nil {
+			return resp, err
 		}
 	}
 	r.mu.Lock()
@@ -117,6 +127,8 @@ func TestOllamaGrowsTheContext(t *testing.T) {
 		{tokens: 20000, output: 90000, want: 24576},             // whatever the client allows
 		{tokens: 10, output: 100, later: time.Hour, want: 4096}, // unloaded since
 		{tokens: 10, output: 100, loaded: 32768, want: 32768},   // loaded by another program
+		{tokens: 10, output: 100, loaded: 1e12, want: 32768},    // not beyond the model's own limit
+		{tokens: 10, output: 100, later: time.Hour, loaded: -8192, want: 4096},
 	} {
 		r.now, r.loaded = r.now.Add(step.later), step.loaded
 		if err := r.ask(t, step.tokens, step.output); err != nil {
@@ -179,6 +191,166 @@ func TestOllamaContextsOfConcurrentCalls(t *testing.T) {
 	}
 	if err := r.ask(t, 1, 1); err != nil || r.contexts[20] != slices.Max(r.contexts) {
 		t.Errorf("%v, contexts: %v", err, r.contexts)
+	}
+}
+
+// answerOf returns an answer of the server.
+func answerOf(status int, body string) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body)
+	return w.Result(), nil
+}
+
+// A call needs neither the description of its model nor the list of loaded models. A server that does
+// not answer about them delays one call in a minute.
+func TestOllamaCallsWithoutDescription(t *testing.T) {
+	const silent = -1
+	for _, c := range []struct {
+		path   string
+		status int
+		body   string
+		took   time.Duration
+		class  perigee.Class
+	}{
+		{ollamaShow, 500, `{"error":"boom"}`, 0, ""},
+		{ollamaShow, 503, `{"error":"busy"}`, 0, ""},
+		{ollamaShow, 200, `nope`, 0, ""},
+		{ollamaShow, 200, `{"capabilities":"completion"}`, 0, ""},
+		{ollamaShow, silent, "", maxAskTime, ""},
+		{ollamaShow, 404, `{"error":"model 'm' not found"}`, 0, perigee.ClassNotFound},
+		{ollamaShow, 401, `{"error":"unauthorized","signin_url":"https://ollama.com"}`, 0, perigee.ClassForbidden},
+		{ollamaTasks, 500, `{"error":"boom"}`, 0, ""},
+		{ollamaTasks, 200, `[[[`, 0, ""},
+		{ollamaTasks, silent, "", maxAskTime, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newOllamaRig(t, config.Upstream{Context: 16384, KeepAlive: time.Minute})
+			asked := 0
+			r.fails = func(req *http.Request) (*http.Response, error) {
+				switch {
+				case req.URL.Path != c.path:
+					return nil, nil
+				case c.status == silent:
+					asked++
+					<-req.Context().Done()
+					return nil, req.Context().Err()
+				}
+				asked++
+				return answerOf(c.status, c.body)
+			}
+			for i, want := range []time.Duration{c.took, 0, c.took} {
+				if i == 2 {
+					r.now = r.now.Add(askAgain)
+				}
+				began := time.Now()
+				e := r.ask(t, 10, 100)
+				if took := time.Since(began); took != want || (e == nil) != (c.class == "") || e != nil && e.Class != c.class {
+					t.Errorf("%s %d: call %d took %v, want %v: %v", c.path, c.status, i, took, want, e)
+				}
+			}
+			chats, often := 3, 3
+			if c.class != "" {
+				chats = 0
+			} else if c.path == ollamaShow || c.status == silent {
+				often = 2
+			}
+			if len(r.contexts) != chats || asked != often {
+				t.Errorf("%s %d: contexts %v, asked %d times", c.path, c.status, r.contexts, asked)
+			}
+		})
+	}
+}
+
+// A client that leaves while the server is asked about the model says nothing about the server.
+func TestOllamaClientLeavesEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newOllamaRig(t, config.Upstream{Context: 16384, KeepAlive: time.Minute})
+		asked := 0
+		r.fails = func(req *http.Request) (*http.Response, error) {
+			asked++
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		}
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := ask(ctx, r.Upstream, ollamaRequest(t, "hi", 10))
+			cancel()
+			if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassCanceled {
+				t.Errorf("got %v", err)
+			}
+		}
+		if asked != 2 || len(r.contexts) > 0 {
+			t.Errorf("asked %d times, contexts %v", asked, r.contexts)
+		}
+	})
+}
+
+// The names of a list count before the models are described. The descriptions come in parallel, for
+// at most maxDetailsTime; the next list has further ones, and keeps the earlier.
+func TestOllamaDescribesLongListsInParts(t *testing.T) {
+	const models, takes, each = 5000, 50 * time.Millisecond, describers * int(maxDetailsTime/(50*time.Millisecond))
+	synctest.Test(t, func(t *testing.T) {
+		r := newOllamaRig(t, config.Upstream{Context: 65536})
+		var tags []string
+		for i := range models {
+			tags = append(tags, fmt.Sprintf(`{"name":"m%d:latest"}`, i))
+		}
+		r.fails = func(req *http.Request) (*http.Response, error) {
+			if req.URL.Path != ollamaShow {
+				return answerOf(200, `{"models":[`+strings.Join(tags, ",")+`]}`)
+			}
+			select {
+			case <-time.After(takes): // Real time: the time of the bubble
+				return nil, nil
+			case <-req.Context().Done():
+				return nil, req.Context().Err()
+			}
+		}
+		for i := range 2 {
+			r.now = r.now.Add(describedFor)
+			began, named := time.Now(), 0
+			list, err := r.Models(perigee.OnNames(t.Context(), func(list []perigee.Model) {
+				if named = len(list); time.Since(began) != 0 {
+					t.Errorf("the names came after %v", time.Since(began))
+				}
+			}))
+			if took := time.Since(began); err != nil || took != maxDetailsTime || named != models || len(list) != models {
+				t.Fatalf("%d names, then %d models after %v: %v", named, len(list), took, err)
+			}
+			described := 0
+			for _, m := range list {
+				if m.Context == 32768 && *m.Tools {
+					described++
+				}
+			}
+			// Of the requests that end with the time, each may be in time.
+			if most := (i + 1) * each; described > most || described < most-(i+1)*describers {
+				t.Errorf("list %d: %d models are described", i, described)
+			}
+		}
+	})
+}
+
+// A call needs no description of a model that the list describes, with or without its tag.
+func TestOllamaListDescribesModels(t *testing.T) {
+	r := newOllamaRig(t, config.Upstream{Context: 65536, KeepAlive: time.Minute})
+	r.fails = func(req *http.Request) (*http.Response, error) {
+		if req.URL.Path == "/api/tags" {
+			return answerOf(200, `{"models":[{"name":"m:latest","details":{"context_length":2048},"capabilities":["completion"]}]}`)
+		}
+		return nil, nil
+	}
+	if list, err := r.Models(t.Context()); err != nil || len(list) != 1 || list[0].Context != 2048 {
+		t.Fatal(list, err)
+	}
+	if e := r.ask(t, 3000, 10); e == nil || !strings.Contains(e.Message, "2048") || r.calls[ollamaShow] != 0 {
+		t.Errorf("got %v, calls %v", e, r.calls)
+	}
+	r.now = r.now.Add(describedFor)
+	if e := r.ask(t, 3000, 10); e != nil || r.calls[ollamaShow] != 1 {
+		t.Errorf("later: got %v, calls %v", e, r.calls)
 	}
 }
 
