@@ -15,13 +15,18 @@ import (
 func (u *Upstream) Resting(model string) (why string, until time.Time) {
 	u.keys.mu.Lock()
 	defer u.keys.mu.Unlock()
-	if until = u.keys.cooldownEnd(quota{model: model}, u.opts.Now()); until.IsZero() {
+	now := u.opts.Now()
+	if until = u.keys.cooldownEnd(quota{model: model}, now); until.IsZero() {
 		return "", until
 	}
-	if len(u.keys.keys) == 1 {
-		return "the provider has limited its " + u.credential(), until
+	done := "refused"
+	if slices.ContainsFunc(u.keys.keys, func(k *key) bool { return !k.until.After(now) }) {
+		done = "limited"
 	}
-	return fmt.Sprintf("the provider has limited its %d API keys", len(u.keys.keys)), until
+	if len(u.keys.keys) == 1 {
+		return fmt.Sprintf("the provider has %s its %s", done, u.credential()), until
+	}
+	return fmt.Sprintf("the provider has %s its %d API keys", done, len(u.keys.keys)), until
 }
 
 // cooldownEnd returns the end of the first cooldown of a key for a quota, or the zero time if a key

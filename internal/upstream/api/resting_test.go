@@ -115,6 +115,9 @@ func TestRefusalsWithoutKeys(t *testing.T) {
 		if e := perigee.AsError(err); e.Class != perigee.ClassUnauthenticated || e.Error() != c.want {
 			t.Errorf("%s %v", e.Class, err)
 		}
+		if why, _ := u.Resting("m"); len(c.opts.Keys) > 0 && why != "the provider has refused its API key" {
+			t.Errorf("rests because %q", why)
+		}
 		if got := u.KeyProblems(); u.Unusable() != c.why || len(got) != 1 || (got[0].Why == noKeys) != (c.why == noKeys) {
 			t.Errorf("unusable: %q, problems %+v", u.Unusable(), got)
 		}

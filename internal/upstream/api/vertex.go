@@ -420,7 +420,7 @@ func decodeVertexError(status int, body []byte) *perigee.Error {
 		e.Class = perigee.ClassExhausted
 	case e.Status == http.StatusTooManyRequests && e.Retry == 0 && strings.Contains(text, "resource") && strings.Contains(text, "exhausted"):
 		e.Class = perigee.ClassCapacity // of the provider, which all its customers share
-	case strings.Contains(text, "not servable in region"), strings.Contains(text, "unsupported region"):
+	case strings.Contains(text, "not servable in region"), isNoLocation(text):
 		e.Class = perigee.ClassNotFound
 	}
 	project := "…"
@@ -439,6 +439,11 @@ func decodeVertexError(status int, body []byte) *perigee.Error {
 		}
 	}
 	return e
+}
+
+// isNoLocation reports whether the message of an error is that there is no such location.
+func isNoLocation(message string) bool {
+	return strings.Contains(strings.ToLower(message), "unsupported region")
 }
 
 // vertexHint returns the next step if the host of a region does not exist.
@@ -462,7 +467,7 @@ func probeVertex(ctx context.Context, u *Upstream, list []perigee.Model, locatio
 	var missing error
 	for _, m := range list[:min(len(list), maxProbed)] {
 		_, err := u.CountTokens(ctx, perigee.NewRequest(perigee.Origin{}, m.ID, false, func() (*perigee.Prompt, error) { return prompt, nil }))
-		if err == nil || perigee.AsError(err).Class != perigee.ClassNotFound {
+		if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassNotFound || isNoLocation(e.Message) {
 			return err
 		}
 		missing = err
