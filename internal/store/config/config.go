@@ -594,8 +594,9 @@ type Models struct {
 
 	// Which upstreams serve which models. The first route that matches applies. A model that no
 	// route matches goes to the upstreams that list it, in their order in this file, and then to
-	// those without a list; to prevent that, end the list with a route for *. UPSTREAM/MODEL always
-	// means that upstream, whatever the routes are.
+	// those without a list. If all have lists and none has the model, all are asked in this order,
+	// because providers do not list all their models. To prevent that, end the list with a route for
+	// *. UPSTREAM/MODEL always means that upstream, whatever the routes are.
 	Routes []Route `yaml:"routes"`
 }
 
