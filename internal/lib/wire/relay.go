@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"time"
 
@@ -80,6 +81,9 @@ func (r *Relay) Stream(src *sse.Reader, watchdog *Watchdog, idle time.Duration, 
 		ev, err := src.Next()
 		if err == io.EOF {
 			return answer.End()
+		}
+		if errors.Is(err, sse.ErrTooLong) {
+			return perigee.Errorf(perigee.ClassUnavailable, "the provider sent a line or event of more than %d MiB", sse.MaxLine>>20)
 		}
 		if err != nil {
 			return err

@@ -21,6 +21,7 @@ import (
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/openai/chat"
+	"perigee/internal/lib/sse"
 	"perigee/internal/store/config"
 	"perigee/internal/testing/perigeetest/await"
 )
@@ -352,6 +353,38 @@ func TestOllamaListDescribesModels(t *testing.T) {
 	if e := r.ask(t, 3000, 10); e != nil || r.calls[ollamaShow] != 1 {
 		t.Errorf("later: got %v, calls %v", e, r.calls)
 	}
+}
+
+// A line is at most as long as an event of other streams, also where it is the whole answer.
+func TestOllamaLinesAreLimited(t *testing.T) {
+	for _, streamed := range []bool{false, true} {
+		r := newOllamaRig(t, config.Upstream{Context: 16384, KeepAlive: time.Minute})
+		line := &endless{}
+		r.fails = func(req *http.Request) (*http.Response, error) {
+			if req.URL.Path != ollamaChat {
+				return nil, nil
+			}
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/x-ndjson"}}, Body: io.NopCloser(line), Request: req}, nil
+		}
+		req := ollamaRequest(t, "hi", 10)
+		req.Stream = streamed
+		_, err := ask(t.Context(), r.Upstream, req)
+		e := perigee.AsError(err)
+		if e == nil || e.Class != perigee.ClassUnavailable || !strings.Contains(e.Message, "64 MiB") || line.read > 3*sse.MaxLine {
+			t.Errorf("streamed %t: %v after %d bytes", streamed, err, line.read)
+		}
+	}
+}
+
+// An endless reader has no end of a line.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	e.read += len(p)
+	return len(p), nil
 }
 
 // A server without models is reachable, and cannot answer.

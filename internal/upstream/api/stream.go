@@ -134,7 +134,11 @@ func (x *exchange) ask(ctx context.Context, m *message) error {
 		reader.Raw, reader.Lines = frames && x.via.raw, x.via.lines
 		err = in.relay.Stream(reader, watchdog, x.opts.Idle, &in)
 	} else {
-		err = in.relay.Whole(resp.Body, maxAnswer, &in)
+		limit := int64(maxAnswer)
+		if x.via.lines { // it is a line, without images
+			limit = sse.MaxLine
+		}
+		err = in.relay.Whole(resp.Body, limit, &in)
 	}
 	if err != nil && !in.relay.Left() {
 		return x.explain(ctx, req.Model, err)
