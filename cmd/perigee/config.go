@@ -163,9 +163,28 @@ func condensed(values []config.Value) (rows []config.Value) {
 // initConfig writes a file with the upstreams that are found on this machine.
 func initConfig(env *cli.Env, src config.Sources) error {
 	google := command.FindGoogleLogin()
-	src.GoogleProject = func() (string, bool) { return google.Project, google.Found }
-	if err := writeConfig(env, src, config.Example(src), "init"); err != nil {
+	cloud, err := google.Upstream()
+	if err != nil {
+		return fmt.Errorf("config init: %w", err)
+	}
+	found := config.Surroundings(src)
+	if err := writeConfig(env, src, config.Example(found.Environment, cloud), "init"); err != nil {
 		return err
+	}
+	upstreams := environmentUpstreams(found)
+	if cloud != nil {
+		upstreams = append(upstreams, "cloud (your Google Cloud login)")
+	}
+	if len(upstreams) > 0 {
+		env.Remark("upstreams in the file: %s", strings.Join(upstreams, ", "))
+	} else {
+		env.Remark("there is no upstream in the file, because no API key, Ollama server or Google Cloud login was found")
+	}
+	if line := passedOver(found); line != "" {
+		env.Remark("%s", line)
+	}
+	for _, warning := range found.Warnings {
+		env.Remark("warning: %s", warning)
 	}
 	switch {
 	case google.Err != nil:

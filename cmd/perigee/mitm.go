@@ -11,9 +11,9 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/cli/command"
 	"perigee/internal/intercept/mitm"
 	"perigee/internal/lib/netguard"
+	"perigee/internal/store/config"
 )
 
 // mitmCommand is perigee mitm: it intercepts until the context ends.
@@ -39,7 +39,7 @@ func mitmCommand(ctx context.Context, env *cli.Env, args []string) error {
 	if err := checkLoopback("--transparent", s.transparent); err != nil {
 		return err
 	}
-	loaded, err := command.Load(env, func(key string) bool { return key != "interception.upstream_proxy" })
+	loaded, err := config.Load(config.Sources{Path: env.Config, Spare: func(key string) bool { return key != "interception.upstream_proxy" }})
 	if err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func answersFrom(loaded *config.Loaded, simulate bool) string {
 	case simulate:
 		return "using the built-in simulator (--simulate)"
 	case len(loaded.Environment) > 0:
-		return fmt.Sprintf("no configuration at %s: upstreams from the environment: %s", loaded.Searched, environmentUpstreams(loaded))
+		return fmt.Sprintf("no configuration at %s: upstreams from the environment: %s", loaded.Searched, strings.Join(environmentUpstreams(loaded), ", "))
 	case len(loaded.Config.Upstreams) > 0:
 		return ""
 	case loaded.Path == "":
@@ -153,12 +153,11 @@ func answersFrom(loaded *config.Loaded, simulate bool) string {
 }
 
 // environmentUpstreams lists the upstreams from the environment with their variables or addresses.
-func environmentUpstreams(loaded *config.Loaded) string {
-	var list []string
+func environmentUpstreams(loaded *config.Loaded) (list []string) {
 	for _, u := range loaded.Environment {
 		list = append(list, fmt.Sprintf("%s (%s)", u.Name, u.Source()))
 	}
-	return strings.Join(list, ", ")
+	return list
 }
 
 // passedOver returns a sentence about variables with values too short for an API key, or "" if

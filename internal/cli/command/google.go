@@ -2,8 +2,10 @@ package command
 
 import (
 	"os"
+	"path/filepath"
 
 	"perigee/internal/account/adc"
+	"perigee/internal/store/config"
 )
 
 // A GoogleLogin is what is known about the Google Cloud credentials of this machine. Err is why they
@@ -21,6 +23,23 @@ func FindGoogleLogin() (l GoogleLogin) {
 		l.Project = project
 	}
 	return l
+}
+
+// Upstream returns the upstream with these credentials, nil if there are none.
+func (l GoogleLogin) Upstream() (*config.CloudUpstream, error) {
+	if !l.Found {
+		return nil, nil
+	}
+	u := &config.CloudUpstream{Project: l.Project, Location: os.Getenv("GOOGLE_CLOUD_LOCATION")}
+	// Another shell may lack the variable.
+	if file := os.Getenv("GOOGLE_APPLICATION_CREDENTIALS"); file != "" {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return nil, err
+		}
+		u.Credentials = "file:" + path
+	}
+	return u, nil
 }
 
 // Advice returns how credentials that were found are used where there is no configuration, or the other

@@ -63,8 +63,8 @@ func several(list []config.Problem, more int) string {
 }
 
 // Commands that problems suggest: export NAME=… for a variable that is not set, chmod for a file
-// that other users can read.
-var suggested = lazyregexp.New(`\b(export [A-Za-z_][A-Za-z0-9_]*=…|chmod (?:600|o=) \S.*)`)
+// that other users can read, ollama serve for a server that does not answer.
+var suggested = lazyregexp.New(`\b(ollama serve|export [A-Za-z_][A-Za-z0-9_]*=…|chmod (?:600|o=) \S.*)`)
 
 // configFix returns the command for a problem: the one that the problem suggests, or else to edit
 // the file or to unset the variable.

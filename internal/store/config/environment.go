@@ -118,16 +118,31 @@ const ollamaHost = "OLLAMA_HOST"
 func (l *loader) useOllama(u environmentUpstream) {
 	address := OllamaAddress(l.src.lookup(ollamaHost))
 	parsed, err := url.Parse(address)
+	warn := func(message, hint string) {
+		l.Warnings = append(l.Warnings, Problem{Origin{Source: "environment " + ollamaHost}, ollamaHost + " is " + message, hint})
+	}
 	switch {
 	case l.src.AnswersOllama == nil:
 	case err != nil:
-		l.warn("", "%s is not used: it is not an address", ollamaHost)
+		warn("not used: it is not an address", "")
 	case parsed.Scheme != "https" && !netguard.IsLoopback(parsed.Hostname()):
-		l.warn("", "%s is not used: perigee reaches servers on other machines only with https://; forward a port of this machine instead", ollamaHost)
+		warn("not used: perigee reaches servers on other machines only with https://; forward a port of this machine instead", "")
 	case l.src.AnswersOllama(address):
 		l.Environment = append(l.Environment, EnvironmentUpstream{Name: u.name, Address: address})
 		l.addUpstream(Upstream{Name: u.name, Kind: u.kind, URL: address}, Origin{Source: "Ollama at " + address})
+	case strings.HasSuffix(parsed.Path, "/v1"):
+		warn("set, but no Ollama server answers at "+parsed.Redacted(), "run export "+ollamaHost+"=… in the shell that starts perigee, with the address without /v1")
+	case l.src.lookup(ollamaHost) != "":
+		warn("set, but no Ollama server answers at "+parsed.Redacted(), "start it with ollama serve, or unset "+ollamaHost)
 	}
+}
+
+// Surroundings returns the upstreams of the environment, the variables that were passed over, and the
+// warnings about them, as Load does without a file. It has nothing else.
+func Surroundings(src Sources) *Loaded {
+	l := newLoader(src)
+	l.useEnvironment()
+	return l.loaded()
 }
 
 // OllamaAddress returns the base URL of an Ollama server for the value of OLLAMA_HOST, by the rules of

@@ -39,7 +39,8 @@ func TestOllamaThatAnswersIsAnUpstream(t *testing.T) {
 		warning    string
 	}{
 		{host: "", want: "openai ollama", asked: 1},
-		{host: "127.0.0.1:9999", want: "openai", asked: 1},
+		{host: "127.0.0.1:9999", want: "openai", asked: 1, warning: "OLLAMA_HOST is set, but no Ollama server answers at http://127.0.0.1:9999"},
+		{host: "http://127.0.0.1:9999/v1", want: "openai", asked: 1, warning: "OLLAMA_HOST is set, but no Ollama server answers at http://127.0.0.1:9999/v1; run export OLLAMA_HOST=…"},
 		{host: "http://gpu.example:11434", want: "openai", warning: "OLLAMA_HOST is not used: perigee reaches servers on other machines only with https://"},
 		{host: "http://a b", want: "openai", warning: "OLLAMA_HOST is not used: it is not an address"},
 		{host: "", file: "log: warn\n", want: ""},
@@ -68,7 +69,7 @@ func TestOllamaThatAnswersIsAnUpstream(t *testing.T) {
 		warnings := ""
 		for _, w := range loaded.Warnings {
 			if !strings.HasPrefix(w.Message, "data_dir") {
-				warnings += w.Message
+				warnings += w.Message + "; " + w.Hint
 			}
 		}
 		if !strings.Contains(warnings, c.warning) || c.warning == "" && warnings != "" {

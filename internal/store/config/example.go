@@ -3,6 +3,7 @@ package config
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,27 +16,26 @@ var example string
 const exampleMark = "# ---\n"
 
 // Example returns a configuration file that explains every key. It sets the address to listen on, the
-// upstreams of the environment and the one of Google Cloud credentials; all other settings are commented out with #
-// and no space behind it.
-func Example(src Sources) []byte {
-	src = newLoader(src).src
+// given upstreams of the environment and the one of Google Cloud credentials, unless that is nil; all
+// other settings are commented out with # and no space behind it.
+func Example(environment []EnvironmentUpstream, cloud *CloudUpstream) []byte {
 	var found, others strings.Builder
 	for _, u := range environmentUpstreams {
-		variable, _ := u.keyIn(src)
-		switch address := OllamaAddress(src.lookup(ollamaHost)); {
-		case u.kind == KindOllama && src.AnswersOllama != nil && src.AnswersOllama(address):
-			u.url = address
-			found.WriteString(u.entry())
-		case variable != "":
-			found.WriteString(u.entry(variable))
-		default:
+		at := slices.IndexFunc(environment, func(e EnvironmentUpstream) bool { return e.Name == u.name })
+		switch {
+		case at < 0:
 			others.WriteString("#" + u.entry(u.variables[:min(1, len(u.variables))]...))
+		case u.kind == KindOllama:
+			u.url = environment[at].Address
+			found.WriteString(u.entry())
+		default:
+			found.WriteString(u.entry(environment[at].Variable))
 		}
 	}
-	if cloud, ok := cloudEntry(src); ok {
-		found.WriteString(cloud)
+	if cloud != nil {
+		found.WriteString(cloud.entry())
 	} else {
-		others.WriteString("#" + cloud)
+		others.WriteString("#  - {name: cloud, kind: vertex, project: my-project}\n")
 	}
 	list := "upstreams:\n"
 	if found.Len() == 0 {
@@ -44,26 +44,20 @@ func Example(src Sources) []byte {
 	return []byte(strings.Replace(example, exampleMark, list+found.String()+others.String(), 1))
 }
 
-// cloudEntry returns the entry of an upstream with the Google Cloud credentials of this machine, and
-// whether there are any. Without a file, such credentials are not used: Google's tools write them for
-// other purposes, too.
-func cloudEntry(src Sources) (text string, found bool) {
-	project := ""
-	if src.GoogleProject != nil {
-		project, found = src.GoogleProject()
-	}
-	if !found {
-		return "  - {name: cloud, kind: vertex, project: my-project}\n", false
-	}
-	text = "  - {name: cloud, kind: vertex"
+// A CloudUpstream is an upstream of Google Cloud credentials. Without a file, such credentials are not
+// used: Google's tools write them for other purposes, too. Each member may be empty.
+type CloudUpstream struct{ Project, Location, Credentials string }
+
+func (u *CloudUpstream) entry() string {
+	text := "  - {name: cloud, kind: vertex"
 	for _, member := range []struct{ name, value string }{
-		{"project", project}, {"location", src.lookup("GOOGLE_CLOUD_LOCATION")},
+		{"project", u.Project}, {"location", u.Location}, {"credentials", u.Credentials},
 	} {
 		if member.value != "" {
 			text += ", " + member.name + ": " + strconv.Quote(member.value)
 		}
 	}
-	return text + "}\n", true
+	return text + "}\n"
 }
 
 // entry returns the entry of an upstream under upstreams, with its key in a variable, if it has one.

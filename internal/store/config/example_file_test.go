@@ -16,6 +16,11 @@ func exampleSources(text string, env map[string]string) Sources {
 	}
 }
 
+// surroundings returns the upstreams of an environment.
+func surroundings(env map[string]string) []EnvironmentUpstream {
+	return Surroundings(exampleSources("", env)).Environment
+}
+
 // The example holds as it is, and also when everything in it is uncommented.
 func TestExampleHolds(t *testing.T) {
 	env := map[string]string{
@@ -28,7 +33,7 @@ func TestExampleHolds(t *testing.T) {
 	}
 	commented := regexp.MustCompile(`(?m)^#($|[^ ]|  )`)
 	for name, variables := range map[string]map[string]string{"with a key": env, "without": {}} {
-		text := string(Example(exampleSources("", variables)))
+		text := string(Example(surroundings(variables), nil))
 		loaded, err := Load(exampleSources(text, variables))
 		if err != nil || len(loaded.Warnings) > 0 {
 			t.Fatalf("%s: %v, %q in\n%s", name, err, loaded.Warnings, text)
@@ -57,7 +62,7 @@ func TestExampleHasEveryKey(t *testing.T) {
 	if *update {
 		t.Skip("the binary of this test has the example as it was before the update")
 	}
-	text := string(Example(exampleSources("", nil)))
+	text := string(Example(nil, nil))
 	for _, fields := range allFields() {
 		for _, f := range fields {
 			key := regexp.MustCompile(`(?m)^#? *(- )?` + f.name + `:`)

@@ -36,10 +36,6 @@ type Sources struct {
 	// is no file. If it is nil, no server is searched.
 	AnswersOllama func(url string) bool
 
-	// GoogleProject returns the project of Google Cloud credentials on this machine, and whether there
-	// are any. Only Example asks it. If it is nil, there are none.
-	GoogleProject func() (project string, found bool)
-
 	// Models are names of existing models. A similar name in the configuration gets a warning.
 	Models []string
 
