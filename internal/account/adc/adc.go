@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +38,8 @@ const (
 	refreshTime = 30 * time.Second
 	// maxRounds is how often a caller waits again because the credentials have changed meanwhile.
 	maxRounds = 4
+	// maxTokens is how many tokens a redactor gets. It asks with each call, and remembers them.
+	maxTokens = 64
 )
 
 // A Token is an access token.
@@ -64,6 +67,7 @@ type Source struct {
 	refusal    *perigee.Error      // of these credentials; nil if they were not refused
 	asksAgain  steadyclock.Instant // when refused credentials are tried again
 	current    *refresh            // nil if none is under way
+	tokens     []perigee.Secret    // the last ones that servers sent, for a redactor
 }
 
 // A refresh is one that any number of callers wait for.
@@ -76,13 +80,15 @@ type refresh struct {
 // New returns a source: from is FromAuto, FromMetadata, or FromFile with a path. It reads and asks
 // nothing until a token is requested.
 func New(from string) *Source {
-	return &Source{from: cmp.Or(from, FromAuto), send: sender{transport: wire.NewTransport()}, clock: steadyclock.New(time.Now)}
+	s := &Source{from: cmp.Or(from, FromAuto), clock: steadyclock.New(time.Now)}
+	s.Use(wire.NewTransport(), "")
+	return s
 }
 
 // Use sets the transport and the User-Agent that tokens are requested with. It is called before the
 // first request.
 func (s *Source) Use(transport http.RoundTripper, userAgent string) {
-	s.send = sender{transport: transport, userAgent: userAgent}
+	s.send = sender{transport: transport, userAgent: userAgent, learn: s.learn}
 }
 
 // Token returns an access token that does not expire soon. When ctx ends, only this caller stops
@@ -195,6 +201,24 @@ func (s *Source) Refused(access perigee.Secret) {
 	if s.token.Access == access {
 		s.token = Token{}
 	}
+}
+
+// learn keeps a token that a server has sent.
+func (s *Source) learn(token perigee.Secret) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens = append(s.tokens, token)
+	s.tokens = s.tokens[max(0, len(s.tokens)-maxTokens):]
+}
+
+// Secrets returns the secrets of the credentials and the last tokens, for a redactor.
+func (s *Source) Secrets() []perigee.Secret {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.read(); err != nil && s.found == nil {
+		return slices.Clone(s.tokens)
+	}
+	return slices.Concat(s.found.secrets, s.tokens)
 }
 
 // Unusable returns why no token can be had, as far as that is known without a request, or "".

@@ -83,7 +83,7 @@ func TestLifetimes(t *testing.T) {
 					t.Fatal(err)
 				}
 				answer := textTransport(fmt.Sprintf(`{"access_token":"access","expires_in":%s,"token_type":"Bearer"}`, text))
-				token, lifetime, err := load(at).request(t.Context(), sender{transport: answer})
+				token, lifetime, err := load(at).request(t.Context(), sender{transport: answer, learn: func(perigee.Secret) {}})
 				if err != nil || lifetime != want || token.Access.Reveal() != "access" {
 					t.Errorf("%s, expires_in %s: %v, %v", kind, text, lifetime, err)
 				}

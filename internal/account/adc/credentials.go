@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/netguard"
+	"perigee/internal/lib/redact"
 )
 
 // The variables that Google's libraries read.
@@ -219,9 +221,10 @@ type file struct {
 
 // credentials are what was read at a place.
 type credentials struct {
-	at     place
-	file   *file // nil for the metadata server
-	broken error // why they cannot be used; nil if they can
+	at      place
+	file    *file // nil for the metadata server
+	broken  error // why they cannot be used; nil if they can
+	secrets []perigee.Secret
 }
 
 // load reads the credentials at a place.
@@ -241,7 +244,40 @@ func load(at place) *credentials {
 	} else if why := c.file.lacks(); why != "" {
 		c.broken = unreadable(at.path, why)
 	}
+	c.secrets = c.file.secrets()
 	return c
+}
+
+// minLine is the minimum length of a line of a private key that is a secret.
+const minLine = 16
+
+// secrets returns the secrets of a file. Each line of a private key is one of its own: JSON in a
+// string of JSON has any number of characters between the lines.
+func (f *file) secrets() (list []perigee.Secret) {
+	add := func(value string) {
+		if value != "" {
+			list = append(list, perigee.NewSecret(value))
+		}
+	}
+	for ; f != nil; f = f.Source {
+		add(f.PrivateKey)
+		add(f.ClientSecret)
+		add(f.RefreshToken)
+		for line := range strings.Lines(f.PrivateKey) {
+			if line = strings.TrimSpace(line); len(line) >= minLine && !strings.HasPrefix(line, "-----") {
+				add(line)
+			}
+		}
+		if f.CredentialSource == nil {
+			continue
+		}
+		for name, value := range f.CredentialSource.Headers {
+			if redact.IsHeader(name) {
+				add(value)
+			}
+		}
+	}
+	return list
 }
 
 // lacks returns why the credentials cannot be used, or "".

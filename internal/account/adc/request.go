@@ -35,6 +35,7 @@ const maxAnswer = 1 << 20
 type sender struct {
 	transport http.RoundTripper
 	userAgent string
+	learn     func(token perigee.Secret) // gets each token of an answer
 }
 
 // A recorder sends the requests of one refresh, and keeps what came of the last one: the errors of
@@ -68,7 +69,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if resp.StatusCode < http.StatusMultipleChoices {
-		body = withWholeSeconds(body)
+		body = r.readAnswer(body)
 		r.outcome = outcome{issued: req.Method == http.MethodPost}
 	} else {
 		r.outcome = outcome{status: resp.StatusCode, body: body}
@@ -77,12 +78,21 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// withWholeSeconds returns an answer with expires_in as a whole number. Some servers send a string or
-// a fraction, which package oauth2 reads for some types of credentials only.
-func withWholeSeconds(body []byte) []byte {
+// readAnswer learns the tokens of an answer, and returns it with expires_in as a whole number. Some
+// servers send a string or a fraction, which package oauth2 reads for some types of credentials only.
+func (r *recorder) readAnswer(body []byte) []byte {
 	var answer map[string]json.RawMessage
+	if json.Unmarshal(body, &answer) != nil {
+		return body
+	}
+	for _, name := range []string{"access_token", "accessToken", "refresh_token", "id_token"} {
+		var token string
+		if json.Unmarshal(answer[name], &token) == nil && token != "" {
+			r.learn(perigee.NewSecret(token))
+		}
+	}
 	var number json.Number
-	if json.Unmarshal(body, &answer) != nil || json.Unmarshal(answer["expires_in"], &number) != nil {
+	if json.Unmarshal(answer["expires_in"], &number) != nil {
 		return body
 	}
 	seconds, err := number.Float64()
@@ -344,14 +354,4 @@ func (c *credentials) owner(status int) (what, hint string) {
 }
 
 // redactor removes the secrets of the credentials from texts.
-func (c *credentials) redactor() *redact.Redactor {
-	var secrets []perigee.Secret
-	for f := c.file; f != nil; f = f.Source {
-		for _, value := range []string{f.PrivateKey, f.ClientSecret, f.RefreshToken} {
-			if value != "" {
-				secrets = append(secrets, perigee.NewSecret(value))
-			}
-		}
-	}
-	return redact.New(secrets...)
-}
+func (c *credentials) redactor() *redact.Redactor { return redact.New(c.secrets...) }

@@ -50,7 +50,7 @@ func OfAccounts(upstream string, roster interface {
 }
 
 // OfUpstream returns the tokens that an upstream itself has, if it lists some: tokens of language
-// servers and windows.
+// servers and windows, and of credentials that are in files of their own.
 func OfUpstream(name string, upstream perigee.Upstream) []Named {
 	if u, ok := upstream.(interface{ Secrets() []perigee.Secret }); ok {
 		return All("token of upstream "+name, u.Secrets()...)

@@ -131,6 +131,14 @@ func (u *Upstream) credential() string {
 	return "API key"
 }
 
+// Secrets returns the credentials and tokens that are not in the configuration, for a redactor.
+func (u *Upstream) Secrets() []perigee.Secret {
+	if u.access == nil {
+		return nil
+	}
+	return u.access.secrets()
+}
+
 // Unusable returns the reason why calls cannot succeed, or "" if none is known. It makes no call.
 func (u *Upstream) Unusable() string {
 	switch {

@@ -32,6 +32,7 @@ func (openAccess) use(http.RoundTripper, string) {}
 func (openAccess) authorize(*http.Request) error { return nil }
 func (openAccess) refused(*http.Request)         {}
 func (openAccess) unusable() string              { return "" }
+func (openAccess) secrets() []perigee.Secret     { return nil }
 
 func newBetaRig(t *testing.T, members Members) *betaRig {
 	t.Helper()

@@ -114,6 +114,8 @@ type access interface {
 	// refused is called for a request with a token that the provider has refused. The next request
 	// gets another one.
 	refused(req *http.Request)
+	// secrets returns the credentials and the tokens, for a redactor.
+	secrets() []perigee.Secret
 	// unusable returns why no request can be authorized, or "" if that is not known.
 	unusable() string
 }

@@ -137,6 +137,8 @@ func (a *vertexAccess) use(transport http.RoundTripper, userAgent string) {
 
 func (a *vertexAccess) unusable() string { return a.source.Unusable() }
 
+func (a *vertexAccess) secrets() []perigee.Secret { return a.source.Secrets() }
+
 func (a *vertexAccess) refused(req *http.Request) {
 	_, token, _ := strings.Cut(req.Header.Get("Authorization"), " ")
 	a.source.Refused(perigee.NewSecret(token))
