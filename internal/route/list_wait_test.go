@@ -442,3 +442,14 @@ func TestNamesCountBeforeDetails(t *testing.T) {
 		})
 	}
 }
+
+// A name without a tag is not missing where the list has it with the tag latest.
+func TestNameWithoutTagIsNotMissing(t *testing.T) {
+	r := router(t, Options{Targets: []Target{{"a", lists("a", "m:latest")}, {"b", lists("b", "y")}}})
+	if unsure, err := r.Missing(t.Context(), "m"); unsure || err != nil {
+		t.Errorf("unsure %t, %v", unsure, err)
+	}
+	if _, err := r.Missing(t.Context(), "n"); err == nil {
+		t.Error("a name in no list is not missing")
+	}
+}

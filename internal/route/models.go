@@ -459,7 +459,7 @@ func (r *Router) absent(ctx context.Context, found resolution) (list failures, u
 	for _, target := range found.targets {
 		_, can := target.Upstream.(perigee.ModelLister)
 		has := r.listOf(ctx, target, modelsWait)
-		if slices.ContainsFunc(has.models, func(m perigee.Model) bool { return m.ID == found.model }) {
+		if has.has(found.model) {
 			return nil, false
 		}
 		unsure = unsure || !can || has.err != nil
