@@ -55,12 +55,8 @@ func genaiQuestion(ctx context.Context) error {
 	return holds(text, wanted)
 }
 
-// genaiLoop is a chat, whose history holds one model turn for each chunk of the stream.
-func genaiLoop(ctx context.Context, model, prompt string, names ...string) error {
-	client, err := genaiClient(ctx, simulated, key)
-	if err != nil {
-		return err
-	}
+// genaiAsk begins a chat with a tool, and returns it with the results of the calls.
+func genaiAsk(ctx context.Context, client *genai.Client, v *vault, model, prompt string) (*genai.Chat, []genai.Part, error) {
 	chat, err := client.Chats.Create(ctx, model, &genai.GenerateContentConfig{
 		Tools: []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{
 			{Name: vaultName, Description: vaultAbout, ParametersJsonSchema: vaultSchema()},
@@ -68,13 +64,12 @@ func genaiLoop(ctx context.Context, model, prompt string, names ...string) error
 		ThinkingConfig: &genai.ThinkingConfig{IncludeThoughts: true},
 	}, nil)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	v := &vault{}
 	var results []genai.Part
 	for chunk, err := range chat.SendMessageStream(ctx, genai.Part{Text: prompt}) {
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		for _, call := range chunk.FunctionCalls() {
 			name, _ := call.Args["vault"].(string)
@@ -82,6 +77,20 @@ func genaiLoop(ctx context.Context, model, prompt string, names ...string) error
 				ID: call.ID, Name: call.Name, Response: map[string]any{"output": v.open(name)},
 			}})
 		}
+	}
+	return chat, results, nil
+}
+
+// genaiLoop is a chat, whose history holds one model turn for each chunk of the stream.
+func genaiLoop(ctx context.Context, model, prompt string, names ...string) error {
+	client, err := genaiClient(ctx, simulated, key)
+	if err != nil {
+		return err
+	}
+	v := &vault{}
+	chat, results, err := genaiAsk(ctx, client, v, model, prompt)
+	if err != nil {
+		return err
 	}
 	text := ""
 	for chunk, err := range chat.SendMessageStream(ctx, results...) {

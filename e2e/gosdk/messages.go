@@ -99,8 +99,12 @@ func opened(v *vault, m *anthropic.Message) (anthropic.MessageParam, error) {
 }
 
 func messagesLoop(ctx context.Context) error {
-	client, v := anthropicClient(simulated, key), &vault{}
-	body := anthropicBody("claude-sonnet-4-6", anthropic.NewTextBlock(openTwo))
+	return messagesOpen(ctx, anthropicClient(simulated, key), anthropicBody("claude-sonnet-4-6", anthropic.NewTextBlock(openTwo)))
+}
+
+// messagesOpen has the model open two vaults, and quote what is in them.
+func messagesOpen(ctx context.Context, client anthropic.Client, body anthropic.MessageNewParams) error {
+	v := &vault{}
 	messagesTools(&body)
 	first, err := both(ctx, client, body, anthropic.StopReasonToolUse)
 	if err != nil {

@@ -150,27 +150,10 @@ func vertexLoop(model string) func(context.Context) error {
 		if err != nil {
 			return err
 		}
-		chat, err := client.Chats.Create(ctx, model, &genai.GenerateContentConfig{
-			Tools: []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{
-				{Name: vaultName, Description: vaultAbout, ParametersJsonSchema: vaultSchema()},
-			}}},
-			ThinkingConfig: &genai.ThinkingConfig{IncludeThoughts: true},
-		}, nil)
+		v := &vault{}
+		chat, results, err := genaiAsk(ctx, client, v, model, openTwo)
 		if err != nil {
 			return err
-		}
-		v := &vault{}
-		var results []genai.Part
-		for chunk, err := range chat.SendMessageStream(ctx, genai.Part{Text: openTwo}) {
-			if err != nil {
-				return err
-			}
-			for _, call := range chunk.FunctionCalls() {
-				name, _ := call.Args["vault"].(string)
-				results = append(results, genai.Part{FunctionResponse: &genai.FunctionResponse{
-					ID: call.ID, Name: call.Name, Response: map[string]any{"output": v.open(name)},
-				}})
-			}
 		}
 		answer, err := chat.SendMessage(ctx, results...)
 		if err != nil {

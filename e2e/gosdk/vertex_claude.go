@@ -72,23 +72,9 @@ func vertexClaudeLoop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v, body := &vault{}, anthropicBody("claude-opus-5", anthropic.NewTextBlock("[[think: which vault]]"+openTwo))
-	messagesTools(&body)
+	body := anthropicBody("claude-opus-5", anthropic.NewTextBlock("[[think: which vault]]"+openTwo))
 	body.Thinking = anthropic.ThinkingConfigParamUnion{OfAdaptive: &anthropic.ThinkingConfigAdaptiveParam{}}
-	first, err := both(ctx, client, body, anthropic.StopReasonToolUse)
-	if err != nil {
-		return err
-	}
-	results, err := opened(v, first)
-	if err != nil {
-		return err
-	}
-	body.Messages = append(body.Messages, first.ToParam(), results)
-	last, err := both(ctx, client, body, anthropic.StopReasonEndTurn)
-	if err != nil {
-		return err
-	}
-	return v.quoted(anthropicText(last), "north", "south")
+	return messagesOpen(ctx, client, body)
 }
 
 func vertexClaudeLocations(ctx context.Context) error {
