@@ -68,6 +68,7 @@ type Source struct {
 	asksAgain  steadyclock.Instant // when refused credentials are tried again
 	current    *refresh            // nil if none is under way
 	tokens     []perigee.Secret    // the last ones that servers sent, for a redactor
+	torn       bool                // the file has changed, and is no JSON; found is what it was before
 }
 
 // A refresh is one that any number of callers wait for.
@@ -120,9 +121,9 @@ func (s *Source) now() (Token, *refresh, error) {
 		return Token{}, nil, err
 	}
 	now := s.clock.Now()
-	usable := !s.token.Access.IsZero() && now < s.until
+	usable := s.usable()
 	switch {
-	case usable && (now < s.ahead || now < s.aheadAfter):
+	case usable && (now < s.ahead || now < s.aheadAfter || s.torn):
 		return s.token, nil, nil
 	case s.refusal != nil && now < s.asksAgain && !usable:
 		return Token{}, nil, s.refusal
@@ -137,17 +138,27 @@ func (s *Source) now() (Token, *refresh, error) {
 	return Token{}, s.current, nil
 }
 
-// read reads the credentials if they are not those that are known. The caller holds the lock.
+// usable reports whether the token can be returned. The caller holds the lock.
+func (s *Source) usable() bool { return !s.token.Access.IsZero() && s.clock.Now() < s.until }
+
+// read reads the credentials if they are not those that are known. A file that is no JSON may be half
+// written: its earlier credentials remain as long as their token, and it is read again with each call.
+// The caller holds the lock.
 func (s *Source) read() error {
 	place, err := locate(s.from)
 	if err != nil {
 		s.forget(nil)
 		return err
 	}
-	if s.found != nil && s.found.at == place {
+	if s.torn = false; s.found != nil && s.found.at == place {
 		return s.found.broken
 	}
-	s.forget(load(place))
+	found := load(place)
+	if found.torn && s.found != nil && s.found.at.path == place.path && (s.usable() || s.current != nil && s.current.of == s.found) {
+		s.torn = true
+		return nil
+	}
+	s.forget(found)
 	return s.found.broken
 }
 

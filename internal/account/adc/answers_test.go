@@ -91,3 +91,33 @@ func TestLifetimes(t *testing.T) {
 		})
 	}
 }
+
+// A file that is being written serves calls with the token of the earlier one until that expires.
+func TestFileIsHalfWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := writeFile(t, map[string]any{"type": "authorized_user", "client_id": "i", "client_secret": "s", "refresh_token": "r"})
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := New(FromFile + path)
+		s.Use(textTransport(`{"access_token":"access","expires_in":3600}`), "perigee/test")
+		get := func(content []byte, works bool) {
+			t.Helper()
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Token(t.Context()); (err == nil) != works {
+				t.Errorf("%v", err)
+			}
+		}
+		get(whole, true)
+		get(whole[:20], true)
+		get(nil, true)
+		get(append(whole, '\n'), true)
+		get(whole[:20], true)
+		time.Sleep(time.Hour)
+		get(whole[:20], false)
+		get(whole, true)
+	})
+}

@@ -224,6 +224,7 @@ type credentials struct {
 	at      place
 	file    *file // nil for the metadata server
 	broken  error // why they cannot be used; nil if they can
+	torn    bool  // the file is no JSON object
 	secrets []perigee.Secret
 }
 
@@ -240,7 +241,7 @@ func load(at place) *credentials {
 	}
 	c.file = &file{}
 	if err := json.Unmarshal(content, c.file); err != nil {
-		c.broken = unreadable(at.path, "it is not a JSON object with credentials") // the cause may repeat a part of it
+		c.torn, c.broken = true, unreadable(at.path, "it is not a JSON object with credentials") // the cause may repeat a part of it
 	} else if why := c.file.lacks(); why != "" {
 		c.broken = unreadable(at.path, why)
 	}
