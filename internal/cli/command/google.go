@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -31,6 +32,12 @@ func (l GoogleLogin) Upstream() (*config.CloudUpstream, error) {
 		return nil, nil
 	}
 	u := &config.CloudUpstream{Project: l.Project, Location: os.Getenv("GOOGLE_CLOUD_LOCATION")}
+	if why := config.CheckLocation(u.Location); why != "" {
+		return nil, fmt.Errorf("GOOGLE_CLOUD_LOCATION: %s", why)
+	}
+	if why := config.CheckProject(u.Project); why != "" {
+		return nil, fmt.Errorf("the project in GOOGLE_CLOUD_PROJECT or in the Google credentials: %s", why)
+	}
 	// Another shell may lack the variable.
 	if file := os.Getenv("GOOGLE_APPLICATION_CREDENTIALS"); file != "" {
 		path, err := filepath.Abs(file)

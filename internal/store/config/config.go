@@ -332,11 +332,11 @@ type Upstream struct {
 
 	// The project of Google Cloud. Empty means $GOOGLE_CLOUD_PROJECT, or else the project that the
 	// credentials name.
-	Project string `yaml:"project" kinds:"vertex" format:"place?" example:"my-project"`
+	Project string `yaml:"project" kinds:"vertex" format:"project?" example:"my-project"`
 
 	// The location of the models: global, us, eu, or a region such as europe-west4. Empty means
 	// $GOOGLE_CLOUD_LOCATION, or else global.
-	Location string `yaml:"location" kinds:"vertex" format:"place?" example:"europe-west4"`
+	Location string `yaml:"location" kinds:"vertex" format:"location?" example:"europe-west4"`
 
 	// Where the Google credentials are. auto: the file that GOOGLE_APPLICATION_CREDENTIALS names, or
 	// else the one that gcloud auth application-default login writes. file:PATH is another file of

@@ -77,3 +77,18 @@ func TestOllamaThatAnswersIsAnUpstream(t *testing.T) {
 		}
 	}
 }
+
+// Locations are part of a host, and projects of a path.
+func TestPlacesOfGoogleCloud(t *testing.T) {
+	for text, want := range map[string]struct{ location, project bool }{
+		"": {true, true}, "europe-west4": {true, true}, "my-project-1": {true, true}, "123456": {true, true}, "example.com:my-project": {false, true},
+		"..": {}, "a.b": {}, "evil.com/": {}, "a@evil.com/": {}, "evil.com#": {}, "../../x": {}, "..:x": {}, "A": {}, "-a": {}, "a b": {}, "a\n": {},
+	} {
+		if got := CheckLocation(text) == ""; got != want.location {
+			t.Errorf("location %q: %v", text, got)
+		}
+		if got := CheckProject(text) == ""; got != want.project {
+			t.Errorf("project %q: %v", text, got)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"perigee/internal/lib/lazyregexp"
 	"perigee/internal/lib/netguard"
 	"perigee/internal/store/vault"
 )
@@ -26,7 +27,7 @@ const maxName = 100
 var formats = map[string]func(text string) string{
 	"listen": checkListen, "url": checkURL, "proxy": checkProxy, "origin": checkOrigin, "host": checkHost, "postgres": checkPostgres,
 	"name": checkName, "token": checkToken, "glob": checkGlob, "path": checkPath, "program": checkPath, "email": checkEmail,
-	"headers": checkHeaders, "member": checkMember, "place": checkPlace, "credentials": checkCredentials,
+	"headers": checkHeaders, "member": checkMember, "location": CheckLocation, "project": CheckProject, "credentials": checkCredentials,
 	"hosts": func(text string) string {
 		if _, err := netguard.ParseHosts([]string{text}); err != nil {
 			return "expected a host such as api.example.org or *.example.org (" + errors.Unwrap(err).Error() + ")"
@@ -69,12 +70,23 @@ func checkToken(text string) string {
 	return ""
 }
 
-// checkPlace checks a part of the host or the path of a URL.
-func checkPlace(text string) string {
-	if strings.ContainsFunc(text, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("-.:_", r)
-	}) {
-		return "expected an identifier of Google Cloud, in lower case"
+var (
+	location = lazyregexp.New(`^[a-z0-9][a-z0-9-]*$`)
+	project  = lazyregexp.New(`^([a-z0-9-]+(\.[a-z0-9-]+)+:)?[a-z0-9][a-z0-9-]*$`)
+)
+
+// CheckLocation returns why a text cannot be a location of Google Cloud, or "". It is part of a host.
+func CheckLocation(text string) string {
+	if text != "" && !location().MatchString(text) {
+		return "expected a location such as global or europe-west4: lower-case letters, digits and dashes"
+	}
+	return ""
+}
+
+// CheckProject returns why a text cannot be the ID of a Google Cloud project, or "". It is part of a path.
+func CheckProject(text string) string {
+	if text != "" && !project().MatchString(text) {
+		return "expected the ID of a project such as my-project or example.com:my-project, in lower case"
 	}
 	return ""
 }

@@ -205,8 +205,17 @@ func (u *Upstream) needsKey(k Kind) bool {
 	return u.Auth != "none" && !k.NoKey && (!k.Keyless || u.URL == "" || sameHost(u.URL, k.URL))
 }
 
-// checkVertex refuses settings of a project beside API keys, which belong to a project themselves.
+// checkVertex refuses settings of a project beside API keys, which belong to a project themselves, and
+// variables that would change the address of calls.
 func (l *loader) checkVertex(u Upstream, key string) {
+	for _, v := range []struct {
+		key, own, name string
+		check          func(string) string
+	}{{"project", u.Project, "GOOGLE_CLOUD_PROJECT", CheckProject}, {"location", u.Location, "GOOGLE_CLOUD_LOCATION", CheckLocation}} {
+		if why := v.check(l.src.lookup(v.name)); why != "" && v.own == "" && len(u.Keys) == 0 && !l.spared(joinKey(key, v.key)) {
+			l.report(Origin{Source: "environment " + v.name}, v.name+": "+why, "set "+v.key+" of the upstream "+u.Name+", or unset "+v.name)
+		}
+	}
 	for _, name := range []string{"project", "location", "credentials"} {
 		if at := key + "." + name; len(u.Keys) > 0 && l.isSet(at) {
 			l.problem(at, at+": keys are set, too, and API keys belong to a project and the location global", "remove keys, or "+name)

@@ -156,6 +156,10 @@ func (a *vertexAccess) authorize(req *http.Request) error {
 		return a.explain(&perigee.Error{Class: perigee.ClassForbidden, Message: "the Google credentials name no project",
 			Hint: "set project of the upstream, or GOOGLE_CLOUD_PROJECT", Setting: "project"})
 	}
+	if why := config.CheckProject(project); why != "" {
+		return a.explain(&perigee.Error{Class: perigee.ClassForbidden, Message: "the project cannot be used: " + why,
+			Hint: "set project of the upstream, or correct it in the Google credentials", Setting: "project"})
+	}
 	if req.Method == http.MethodPost {
 		place := "/projects/" + project + "/locations/" + a.location + "/publishers/"
 		req.URL.Path = strings.Replace(req.URL.Path, "/publishers/", place, 1)
