@@ -29,7 +29,7 @@ func (d *draft) cliProxyAPI(root entry) {
 	}
 	host, port := root.get("host"), root.get("port")
 	if port.text() != "" {
-		d.file.Listen = d.listen(host.text(), port.peek())
+		d.file.Listen = d.listen(host.text(), port, port.peek())
 	}
 	if certificate := root.get("tls"); certificate.get("enable").isTrue() {
 		d.file.TLS = &tls{certificate.get("cert").text(), certificate.get("key").text()}

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net/url"
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -199,6 +201,8 @@ func (d *draft) base(e entry) (string, bool) {
 		d.note(e.path, "left out: it is not an address")
 	case u.User != nil || u.RawQuery != "":
 		d.note(e.path, "left out: perigee accepts no address with a password or a query")
+	case slices.ContainsFunc(strings.Split(u.Path, "/"), config.LooksLikeKey):
+		d.note(e.path, "left out: the path seems to have a key in it, which this command does not print; write the upstream by hand")
 	default:
 		return base, true
 	}
@@ -248,8 +252,13 @@ func isOwn(name, kind string) bool {
 	return without == "" && refused(file{Upstreams: []upstream{u}}) != ""
 }
 
-// listen returns the address to listen on. An address that other machines can reach needs a key.
-func (d *draft) listen(host, port string) string {
+// listen returns the address to listen on, or "" if the port, which is from an entry, is none. An
+// address that other machines can reach needs a key.
+func (d *draft) listen(host string, from entry, port string) string {
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > math.MaxUint16 {
+		d.note(from.path, "left out: it is not a port")
+		return ""
+	}
 	address := cmp.Or(strings.Trim(host, "[]"), "0.0.0.0")
 	if !netguard.ListensOnLoopback(address+":1") && len(d.file.Keys) == 0 || address == "localhost" {
 		address = "127.0.0.1"
@@ -297,7 +306,8 @@ func refused(f file) string {
 	_, err = config.Load(config.Sources{
 		Path: "config.yaml",
 		Env: func(name string) (string, bool) {
-			return stub(name), !strings.HasPrefix(name, "PERIGEE_") || isKey(f, name)
+			setting := strings.HasPrefix(name, "PERIGEE_") || name == "GOOGLE_CLOUD_PROJECT" || name == "GOOGLE_CLOUD_LOCATION"
+			return stub(name), !setting || isKey(f, name)
 		},
 		ReadFile: func(path string) ([]byte, error) { return readOnly(path, text) },
 		Spare:    func(key string) bool { return strings.HasPrefix(key, "tls") },

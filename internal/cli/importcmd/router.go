@@ -3,6 +3,7 @@ package importcmd
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -25,7 +26,7 @@ func (d *draft) claudeCodeRouter(root entry) {
 	}
 	host, port := root.get("HOST"), root.get("PORT")
 	if host.text() != "" || port.exists() {
-		d.file.Listen = d.listen(cmp.Or(host.peek(), "127.0.0.1"), cmp.Or(port.text(), "3456"))
+		d.file.Listen = d.listen(cmp.Or(host.peek(), "127.0.0.1"), port, cmp.Or(port.text(), "3456"))
 	}
 	d.file.Proxy = d.proxy(root.get("PROXY_URL"))
 	if level := root.get("LOG_LEVEL"); logLevels[level.peek()] != "" {
@@ -70,6 +71,8 @@ func (d *draft) routerProvider(item entry) (u upstream, ok bool) {
 	}
 	if u.Kind != kindVertex {
 		d.setAddress(&u, base)
+	} else if u.Location, u.Project, ok = vertexPlace(base); !ok {
+		d.note(item.get("api_base_url").path, "left out: it is not an address of Vertex AI that names the location")
 	}
 	switch secret := item.get("api_key"); u.Kind {
 	case kindOllama, kindVertex:
@@ -82,6 +85,9 @@ func (d *draft) routerProvider(item entry) (u upstream, ok bool) {
 	for _, t := range use.items() {
 		d.transformer(&u, t)
 	}
+	if u.Kind == kindVertex && u.Project == "" {
+		d.note(item.path, "no project: perigee uses GOOGLE_CLOUD_PROJECT or the one of the credentials; otherwise set project of the upstream")
+	}
 	for _, model := range item.get("transformer").keys() {
 		if model == "use" {
 			continue
@@ -93,6 +99,28 @@ func (d *draft) routerProvider(item entry) (u upstream, ok bool) {
 		}
 	}
 	return u, true
+}
+
+// vertexPlace returns the location and the project in an address of Vertex AI, which may name no project.
+func vertexPlace(base string) (location, project string, ok bool) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return "", "", false
+	}
+	if _, rest, found := strings.Cut(u.Path, "/projects/"); found {
+		project, _, _ = strings.Cut(rest, "/")
+	}
+	const host = "aiplatform.googleapis.com"
+	if u.Hostname() == host {
+		return "global", project, true
+	}
+	if location, ok = strings.CutSuffix(u.Hostname(), "-"+host); ok {
+		return location, project, true
+	}
+	if location, ok = strings.CutSuffix(u.Hostname(), ".rep.googleapis.com"); ok {
+		return strings.TrimPrefix(location, "aiplatform."), project, true
+	}
+	return "", "", false
 }
 
 // transformerName returns the name of a transformer, which is alone or in a list with its options.
@@ -147,8 +175,8 @@ func (d *draft) transformer(u *upstream, t entry) {
 			u.Set = map[string]any{"provider": routing}
 		}
 	case "vertex-gemini", "vertex-claude", "vertex-ai":
-		u.Project = d.plain(firstOf(options, "project", "projectId"))
-		u.Location = d.plain(firstOf(options, "location"))
+		u.Project = cmp.Or(d.plain(firstOf(options, "project", "projectId")), u.Project)
+		u.Location = cmp.Or(d.plain(firstOf(options, "location")), u.Location)
 	}
 }
 

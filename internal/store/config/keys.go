@@ -20,6 +20,11 @@ var keyForms = []struct{ prefix, owner, host string }{
 	{"AIza", "Google", ".googleapis.com"},
 }
 
+// LooksLikeKey reports whether a text begins like an API key of a provider.
+func LooksLikeKey(text string) bool {
+	return strings.HasPrefix(text, "sk-") || slices.ContainsFunc(keyForms, func(f struct{ prefix, owner, host string }) bool { return strings.HasPrefix(text, f.prefix) })
+}
+
 // publicHosts are the hosts that take only keys of their own, through all their APIs. Other hosts may
 // pass keys on.
 var publicHosts = []string{"api.openai.com", "openrouter.ai", "api.deepseek.com", "api.groq.com", "api.mistral.ai", "api.x.ai",
