@@ -1,9 +1,15 @@
 package api
 
 import (
+	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,5 +145,33 @@ func TestVertexWithoutProject(t *testing.T) {
 	_, err := u.Models(t.Context())
 	if e := perigee.AsError(err); e.Class != perigee.ClassUnauthenticated || !strings.Contains(e.Message, "upstream cloud: no Google credentials") || strings.Contains(e.Public, "/") {
 		t.Errorf("%s: %v; clients get %q", e.Class, err, e.Public)
+	}
+}
+
+// The project of the credentials is part of a path, and is checked like the one of the configuration.
+func TestVertexWithAProjectThatIsNone(t *testing.T) {
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	t.Setenv("GOOGLE_CLOUD_QUOTA_PROJECT", "")
+	var paths []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		paths = append(paths, r.URL.Path)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"access_token":"t","token_type":"Bearer","expires_in":3600}`)
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "credentials.json")
+	for _, project := range []string{"../../x", "a/b", "..", "A b"} {
+		text := fmt.Sprintf(`{"type":"authorized_user","client_id":"i","client_secret":"s","refresh_token":"r","token_uri":%q,"quota_project_id":%q}`, server.URL+"/token", project)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		paths = nil
+		u := New(newVertex(config.Upstream{Name: "cloud", URL: server.URL, Credentials: "file:" + file}), Options{Name: "cloud", URL: server.URL})
+		req := requestIn(t, perigee.DialectOpenAIChat, "gemini-3-flash", false, "hi", "")
+		_, err := ask(t.Context(), u, req)
+		if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassForbidden || e.Setting != "project" || !slices.Equal(paths, []string{"/token"}) {
+			t.Errorf("%q: %v after requests to %q", project, err, paths)
+		}
+		u.Close()
 	}
 }
