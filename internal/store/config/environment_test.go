@@ -82,7 +82,7 @@ func TestOllamaThatAnswersIsAnUpstream(t *testing.T) {
 func TestPlacesOfGoogleCloud(t *testing.T) {
 	for text, want := range map[string]struct{ location, project bool }{
 		"": {true, true}, "europe-west4": {true, true}, "my-project-1": {true, true}, "123456": {true, true}, "example.com:my-project": {false, true},
-		"..": {}, "a.b": {}, "evil.com/": {}, "a@evil.com/": {}, "evil.com#": {}, "../../x": {}, "..:x": {}, "A": {}, "-a": {}, "a b": {}, "a\n": {},
+		"..": {}, "a_b": {false, true}, "a.b": {}, "evil.com/": {}, "a@evil.com/": {}, "evil.com#": {}, "../../x": {}, "..:x": {}, "A": {}, "-a": {}, "a b": {}, "a\n": {},
 	} {
 		if got := CheckLocation(text) == ""; got != want.location {
 			t.Errorf("location %q: %v", text, got)

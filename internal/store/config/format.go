@@ -72,7 +72,7 @@ func checkToken(text string) string {
 
 var (
 	location = lazyregexp.New(`^[a-z0-9][a-z0-9-]*$`)
-	project  = lazyregexp.New(`^([a-z0-9-]+(\.[a-z0-9-]+)+:)?[a-z0-9][a-z0-9-]*$`)
+	project  = lazyregexp.New(`^([a-z0-9-]+(\.[a-z0-9-]+)+:)?[a-z0-9][a-z0-9_-]*$`)
 )
 
 // CheckLocation returns why a text cannot be a location of Google Cloud, or "". It is part of a host.
