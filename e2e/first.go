@@ -43,7 +43,7 @@ var firstUses = []firstUse{
 	{name: "google cloud login", agent: "claude-code", steps: []string{"config init", "run"}, upstream: "cloud", files: map[string]string{
 		".config/gcloud/application_default_credentials.json": `{
   "account": "",
-  "client_id": "764086051850-first-use.apps.googleusercontent.com",
+  "client_id": "123456789012-first-use.apps.googleusercontent.com",
   "client_secret": "first-use-client-secret",
   "quota_project_id": "sim-project-ada",
   "refresh_token": "sim-refresh-ada",

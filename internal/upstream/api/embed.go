@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 
 	"perigee"
 	"perigee/internal/lib/wire"
@@ -65,7 +64,7 @@ func (x *embedExchange) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	most, tokens := perigee.MaxEmbedBatch, int64(math.MaxInt64)
+	most, tokens := perigee.MaxEmbedBatch, int64(0)
 	if x.embed.batch != nil {
 		most, tokens = x.embed.batch(x.req.Model)
 	}
@@ -116,17 +115,16 @@ func checkVectors(vectors [][]float32, inputs int) error {
 }
 
 // batches divides inputs into the batches of one request each, in which all have the same dimensions.
-// A batch has at most so many inputs, and so many tokens unless it has one input.
+// A batch has at most so many inputs, and so many tokens unless it has one input; 0 tokens are no limit.
 func batches(inputs []perigee.EmbedInput, most int, tokens int64) iter.Seq[[]perigee.EmbedInput] {
 	return func(yield func([]perigee.EmbedInput) bool) {
 		for len(inputs) > 0 {
 			n := 1
-			size := perigee.EstimateEmbedding(inputs[:1])
 			for n < min(len(inputs), most) && inputs[n].Dimensions == inputs[0].Dimensions {
-				if size += perigee.EstimateEmbedding(inputs[n : n+1]); size > tokens {
-					break
-				}
 				n++
+			}
+			if tokens > 0 {
+				n = fitting(inputs[:n], tokens)
 			}
 			if !yield(inputs[:n]) {
 				return
@@ -134,6 +132,16 @@ func batches(inputs []perigee.EmbedInput, most int, tokens int64) iter.Seq[[]per
 			inputs = inputs[n:]
 		}
 	}
+}
+
+// fitting returns how many of the first inputs have at most so many tokens together, but at least 1.
+func fitting(inputs []perigee.EmbedInput, tokens int64) int {
+	for i := range inputs {
+		if tokens -= perigee.EstimateEmbedding(inputs[i : i+1]); tokens < 0 {
+			return max(i, 1)
+		}
+	}
+	return len(inputs)
 }
 
 // post makes one request. If the caller has left, the estimate is added to the usage.

@@ -224,7 +224,7 @@ type embedding struct {
 	// own returns the client's own body, in pieces, for the routed model.
 	own func(req *perigee.EmbedRequest) ([][]byte, error)
 	// batch returns how many inputs of a model a request takes, and with how many tokens. If it is nil,
-	// these are perigee.MaxEmbedBatch, with any number of tokens.
+	// these are perigee.MaxEmbedBatch, with any number of tokens, which is 0.
 	batch func(model string) (inputs int, tokens int64)
 	// lacks returns an error if there are no embeddings of a model. It may be nil.
 	lacks func(model string) error
