@@ -33,10 +33,10 @@ func (l GoogleLogin) Upstream() (*config.CloudUpstream, error) {
 	}
 	u := &config.CloudUpstream{Project: l.Project, Location: os.Getenv("GOOGLE_CLOUD_LOCATION")}
 	if why := config.CheckLocation(u.Location); why != "" {
-		return nil, fmt.Errorf("GOOGLE_CLOUD_LOCATION: %s", why)
+		return nil, fmt.Errorf("GOOGLE_CLOUD_LOCATION: %s; correct it, or unset it", why)
 	}
 	if why := config.CheckProject(u.Project); why != "" {
-		return nil, fmt.Errorf("the project in GOOGLE_CLOUD_PROJECT or in the Google credentials: %s", why)
+		return nil, fmt.Errorf("the project in GOOGLE_CLOUD_PROJECT or in the Google credentials: %s; set GOOGLE_CLOUD_PROJECT to the ID of yours", why)
 	}
 	// Another shell may lack the variable.
 	if file := os.Getenv("GOOGLE_APPLICATION_CREDENTIALS"); file != "" {

@@ -213,7 +213,7 @@ func (l *loader) checkVertex(u Upstream, key string) {
 		check          func(string) string
 	}{{"project", u.Project, "GOOGLE_CLOUD_PROJECT", CheckProject}, {"location", u.Location, "GOOGLE_CLOUD_LOCATION", CheckLocation}} {
 		if why := v.check(l.src.lookup(v.name)); why != "" && v.own == "" && len(u.Keys) == 0 && !l.spared(joinKey(key, v.key)) {
-			l.report(Origin{Source: "environment " + v.name}, v.name+": "+why, "set "+v.key+" of the upstream "+u.Name+", or unset "+v.name)
+			l.report(Origin{Source: "environment " + v.name}, joinKey(key, v.key)+": "+why, "set "+v.key+" of the upstream "+u.Name+", or unset "+v.name)
 		}
 	}
 	for _, name := range []string{"project", "location", "credentials"} {
