@@ -13,7 +13,7 @@ import (
 )
 
 // TestEveryPathIsDocumented holds docs/http.md against the table of routes, in both directions, and
-// against the classes of errors.
+// against the classes of errors. It has perigee's own paths by their names below /perigee/v1.
 func TestEveryPathIsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/http.md")
 	if err != nil {
@@ -31,6 +31,10 @@ func TestEveryPathIsDocumented(t *testing.T) {
 		mounted("/v1/replay/*", mount.Admin, "POST"), mounted("/v1/shrink/*", mount.Admin, "POST"), mounted("/v1/live", mount.Admin, "GET"), mounted("/v1/bundle/*", mount.Admin, "GET"),
 		mounted("/metrics", mount.ClientOrOwner, "GET"), mounted("/v1/dashboard/ticket", mount.Admin, "POST"),
 		mounted("/v1/environment", mount.Socket, "GET"), mounted("/v1/profile", mount.Socket, "GET"), mounted("/dashboard/*", mount.Public, "GET", "POST")}}, Settings{})
+	served := map[string]bool{}
+	for _, r := range s.routes {
+		served[r.path] = true
+	}
 	covered := map[string]bool{}
 	for _, d := range documented {
 		method, path := d[1], strings.NewReplacer("{id}", "x", "{model}", "x").Replace(d[2])
@@ -39,13 +43,16 @@ func TestEveryPathIsDocumented(t *testing.T) {
 			t.Errorf("docs/http.md has %s %s, which is not served", method, d[2])
 			continue
 		}
+		if served[ownPrefix+r.path] {
+			t.Errorf("docs/http.md has %s, which is an alias: want %s", d[2], ownPrefix+d[2])
+		}
 		covered[method+" "+r.path] = true
 	}
 	for _, r := range s.routes {
 		for method := range r.methods {
 			_, name, _ := strings.Cut(r.path, "*:") // methods of models after the first are listed without their path
 			named := name != "" && strings.Contains(string(text), "`:"+name+"`")
-			if !covered[method+" "+r.path] && !named && !slices.Contains([]string{"/v1beta/models/*", "/v1beta/models/*:*",
+			if !covered[method+" "+r.path] && !covered[method+" "+ownPrefix+r.path] && !named && !slices.Contains([]string{"/v1beta/models/*", "/v1beta/models/*:*",
 				"/v1/responses"}, r.path) {
 				t.Errorf("docs/http.md does not have %s %s", method, r.path)
 			}

@@ -14,7 +14,7 @@ import (
 
 // nameRequest sets the header in which the official libraries look for the id of a request.
 func (c *call) nameRequest() {
-	if header := c.dialect.requestID; header != "" && strings.HasPrefix(c.path, "/v1/") {
+	if header := c.dialect.requestID; header != "" && strings.HasPrefix(strings.TrimPrefix(c.path, ownPrefix), "/v1/") {
 		c.w.Header().Set(header, perigee.RequestID(c.id))
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -95,6 +97,54 @@ func TestMountsAreGuarded(t *testing.T) {
 		}
 	}
 }
+
+// A path of perigee's own and its alias below /v1 differ in nothing: neither in access and methods,
+// nor in the rules about web pages, nor in the errors and the dialect that these have.
+func TestOwnPathsHaveAliases(t *testing.T) {
+	ok := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, mount.Wildcard(r)) })
+	options := server.Options{
+		Upstream: script(nil),
+		NewID:    func() string { return "call" },
+		Admin:    func(offer string) (bool, error) { return offer == adminToken, nil },
+		Mounts: []server.Mount{{Path: "/v1/client/*", Handler: ok, Methods: []string{"GET"}},
+			{Path: "/v1/owned", Access: mount.Admin, Handler: ok, Methods: []string{"GET", "PATCH"}},
+			{Path: "/v1/command", Access: mount.Socket, Handler: ok, Command: "perigee x"},
+			{Path: "/elsewhere", Access: mount.Public, Handler: ok}},
+	}
+	settings := server.Settings{Origins: []string{"http://page.example"}, Keys: []server.Key{{Name: "k", Secret: perigee.NewSecret("laptop-secret")}}}
+	statuses := map[int]int{}
+	for _, path := range []string{"/client/a/b", "/owned", "/command", "/images/none", "/client/", "/client/x?a=%zz", "/audit?limit=0"} {
+		for _, method := range []string{"GET", "HEAD", "POST", "PATCH", "OPTIONS"} {
+			for _, headers := range [][]string{nil, {"X-Api-Key", "laptop-secret"}, {"Authorization", "Bearer " + adminToken},
+				{"Authorization", "Bearer wrong"}, {"Anthropic-Version", "2023-06-01", "X-Api-Key", "laptop-secret"},
+				{"Origin", "http://page.example", "Access-Control-Request-Method", "GET"}, {"Origin", "http://evil.example"}} {
+				s := server.New(options, settings) // a new one, because wrong keys are counted
+				for _, handler := range []http.Handler{s, s.Trusted()} {
+					name, alias := knock(handler, method, "/perigee/v1"+path, "", headers...), knock(handler, method, "/v1"+path, "", headers...)
+					statuses[name.Code]++
+					body := strings.ReplaceAll(name.Body.String(), "/perigee/v1/", "/v1/")
+					if name.Code != alias.Code || !maps.EqualFunc(name.Header(), alias.Header(), slices.Equal[[]string]) &&
+						len(body) == name.Body.Len() || !unknown(body) && body != alias.Body.String() {
+						t.Errorf("%s %s with %q: %d %v %s, and the alias: %d %v %s", method, path, headers, name.Code, name.Header(),
+							name.Body, alias.Code, alias.Header(), alias.Body)
+					}
+				}
+			}
+		}
+	}
+	for _, status := range []int{200, 204, 400, 401, 403, 404, 405} {
+		if statuses[status] == 0 {
+			t.Errorf("no request has the status %d: %v", status, statuses)
+		}
+	}
+	if w := knock(server.New(options, settings), "GET", "/perigee/elsewhere", "", "X-Api-Key", "laptop-secret"); w.Code != 404 {
+		t.Errorf("a path that is not below /v1 has no second name: %d", w.Code)
+	}
+}
+
+// unknown reports whether a body is the error about a path that does not exist, whose hint depends
+// on the path.
+func unknown(body string) bool { return strings.Contains(body, "no such path") }
 
 // A handler learns about its call, reads its body within the limits, and has its errors encoded in
 // the caller's shape.

@@ -31,6 +31,22 @@ var ownRoutes = []route{
 
 type methods = map[string]func(*call) error
 
+// ownPrefix precedes perigee's own paths, which no API of a vendor can have.
+const ownPrefix = "/perigee"
+
+// withOwnPaths adds to each of the points, which are perigee's own, its path below /perigee/v1.
+// docs/http.md has those; the path below /v1 is an alias with the same handler.
+func withOwnPaths(points []Mount) (list []Mount) {
+	for _, p := range points {
+		list = append(list, p)
+		if strings.HasPrefix(p.Path, "/v1/") {
+			p.Path = ownPrefix + p.Path
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 // routesOf returns everything that a server answers. The first route that matches a path counts.
 func routesOf(dialects []*dialect, mounts []Mount) []route {
 	var list []route

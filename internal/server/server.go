@@ -157,8 +157,8 @@ func newServer(opts Options, settings Settings, dialects []*dialect) *Server {
 	open := systemPages{&s.opts}
 	kept := responsesapi.API{Store: opts.Responses, Upstream: s.upstream, Runs: &s.runs, Memory: opts.Memory,
 		KeepAlive: func() time.Duration { return s.settings.Load().KeepAlive }}
-	s.routes = routesOf(dialects, slices.Concat([]Mount{imagePoint(opts.Images), kept.Point()}, open.Points(),
-		owned.Points(), opts.Mounts))
+	own := slices.Concat([]Mount{imagePoint(opts.Images)}, owned.Points(), opts.Mounts)
+	s.routes = routesOf(dialects, slices.Concat([]Mount{kept.Point()}, open.Points(), withOwnPaths(own)))
 	s.sockets.Logger, s.sockets.Memory, s.sockets.BodyGrace = opts.Logger, opts.Memory, opts.BodyGrace
 	s.sockets.Settings, s.sockets.Stopping = s.socketSettings, perigee.AsError(ErrShutdown)
 	s.failed.Now, s.failed.Logger = opts.Now, opts.Logger

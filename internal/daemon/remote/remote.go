@@ -25,7 +25,8 @@ var ErrNoAnswer = errors.New("the daemon does not answer; see its log, or restar
 // Patience is how long the daemon may take for an answer that needs no call.
 const Patience = 10 * time.Second
 
-// Paths of the admin API.
+// Paths of the admin API. Commands use the aliases of the paths below /perigee/v1, because a daemon
+// that is older than those may still be running after an upgrade.
 const (
 	accountsPath = "/v1/accounts"
 	quotaPath    = "/v1/quota"

@@ -108,7 +108,7 @@ func FindCall(ctx context.Context, calls perigee.CallReader, name string) (*peri
 		return &newest[0], nil
 	}
 	missing := perigee.Errorf(perigee.ClassNotFound, "there is no call %q", mount.Shorten(name)).
-		WithHint("the x-perigee-call header of a response has the ID, and GET /v1/traces lists recent calls")
+		WithHint("the x-perigee-call header of a response has the ID, and GET /perigee/v1/traces lists recent calls")
 	if name == "" || len(name) > maxID {
 		return nil, missing
 	}
