@@ -26,7 +26,7 @@ export GOFLAGS := $(GOFLAGS) -pgo=off
 
 PREFIX  ?= $(HOME)/.local
 
-.PHONY: help run building build install test full steady lint staticcheck slow race unraced mutate cross bench bench-peers bench-mitm chaos conformance h2spec fuzz vuln e2e e2e-all extension extension-test opencode-plugin opencode-plugin-test generate generated update module clean
+.PHONY: help run building build install test full steady lint staticcheck slow race unraced mutate cross bench bench-peers bench-mitm chaos soak conformance h2spec fuzz vuln e2e e2e-all extension extension-test opencode-plugin opencode-plugin-test generate generated update module clean
 
 ## help: list the targets
 help:
@@ -133,6 +133,10 @@ bench-mitm:
 ## chaos: run perigee for FOR (10m) while its provider, disk, database, network, configuration and process fail
 chaos:
 	$(GO) run ./bench/chaos -for $(FOR) $(CHAOS)
+
+## soak: disturb process, configuration, store, network and accounts side by side for FOR (10m), and measure growth
+soak:
+	$(GO) run ./bench/chaos -soak -for $(FOR) $(CHAOS)
 
 ## fuzz: run each fuzz target below FUZZ_IN (.) for FUZZ (30s), two at a time, until one fails
 fuzz:

@@ -27,6 +27,7 @@ func (r *run) verify(ctx context.Context) {
 	r.verifyRPM()
 	r.verifyPlaces()
 	r.verifyTokens()
+	r.verifyAccounts(ctx)
 	r.verifyLog()
 }
 
@@ -103,11 +104,16 @@ func (r *run) verifyRows(ctx context.Context) {
 	}
 }
 
+// socket returns a client of the socket for commands.
+func (w *world) socket() *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(w.data, "perigee.sock"))
+	}}}
+}
+
 // rows reads all rows through the socket for commands.
 func (r *run) rows(ctx context.Context) (map[string]row, error) {
-	socket := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(r.world.data, "perigee.sock"))
-	}}}
+	socket := r.world.socket()
 	defer socket.CloseIdleConnections()
 	all, before := map[string]row{}, ""
 	for {

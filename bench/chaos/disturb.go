@@ -15,8 +15,21 @@ import (
 	_ "modernc.org/sqlite" // for a lock that another process holds
 )
 
+// A part of the world is what a disturbance disturbs. With -soak the parts are disturbed side by
+// side; disturbances of the same part never overlap.
+type part string
+
+const (
+	thePrograms part = "process"
+	theSettings part = "configuration"
+	theStore    part = "store"
+	theNetwork  part = "provider"
+	theAccounts part = "accounts"
+)
+
 // A disturbance is one thing that goes wrong around perigee. It returns when it is over.
 type disturbance struct {
+	part   part
 	name   string
 	weight int
 	fits   func(*world) bool // nil means always
@@ -24,12 +37,12 @@ type disturbance struct {
 }
 
 var disturbances = []disturbance{
-	{"configuration edited", 3, nil, func(ctx context.Context, w *world, random *rand.Rand) error {
+	{theSettings, "configuration edited", 3, nil, func(ctx context.Context, w *world, random *rand.Rand) error {
 		defer wait(ctx, 2*time.Second)
 		return w.write(w.config(fmt.Sprint("alias-", random.IntN(1000))))
 	}},
-	{"configuration half written", 3, nil, halfWritten},
-	{"configuration broken", 2, nil, func(ctx context.Context, w *world, random *rand.Rand) error {
+	{theSettings, "configuration half written", 3, nil, halfWritten},
+	{theSettings, "configuration broken", 2, nil, func(ctx context.Context, w *world, random *rand.Rand) error {
 		broken := []string{"", "\n", "# nothing\n", "keys: [", "upstreams: []\nkeys: []\n", "limits: {body: many}\n"}
 		if err := w.write(broken[random.IntN(len(broken))]); err != nil {
 			return err
@@ -37,11 +50,11 @@ var disturbances = []disturbance{
 		wait(ctx, 3*time.Second)
 		return w.write(w.config(""))
 	}},
-	{"restart", 3, nil, func(ctx context.Context, w *world, _ *rand.Rand) error { return again(ctx, w, syscall.SIGTERM) }},
-	{"kill", 3, nil, func(ctx context.Context, w *world, _ *rand.Rand) error { return again(ctx, w, syscall.SIGKILL) }},
-	{"disk full", 3, nil, diskFull},
-	{"file descriptors used up", 2, nil, func(ctx context.Context, w *world, _ *rand.Rand) error {
-		undo, err := fewDescriptors(w.perigee)
+	{thePrograms, "restart", 3, nil, func(ctx context.Context, w *world, _ *rand.Rand) error { return again(ctx, w, syscall.SIGTERM) }},
+	{thePrograms, "kill", 3, nil, func(ctx context.Context, w *world, _ *rand.Rand) error { return again(ctx, w, syscall.SIGKILL) }},
+	{theStore, "disk full", 3, nil, diskFull},
+	{thePrograms, "file descriptors used up", 2, nil, func(ctx context.Context, w *world, _ *rand.Rand) error {
+		undo, err := fewDescriptors(w.running())
 		if err != nil {
 			return err
 		}
@@ -50,25 +63,45 @@ var disturbances = []disturbance{
 		wait(ctx, 3*time.Second)
 		return nil
 	}},
-	{"database locked by another process", 3, func(w *world) bool { return w.database == nil }, lockDatabase},
-	{"database hangs", 5, func(w *world) bool { return w.database != nil }, func(ctx context.Context, w *world, random *rand.Rand) error {
+	{theStore, "database locked by another process", 3, func(w *world) bool { return w.database == nil }, lockDatabase},
+	{theStore, "database hangs", 5, func(w *world) bool { return w.database != nil }, func(ctx context.Context, w *world, random *rand.Rand) error {
 		defer w.storeOut()()
 		freeze(ctx, processes(w.database.PID()), time.Duration(1+random.IntN(6))*time.Second)
 		return nil
 	}},
-	{"provider down", 2, nil, func(ctx context.Context, w *world, random *rand.Rand) error {
+	{theNetwork, "provider down", 2, nil, func(ctx context.Context, w *world, random *rand.Rand) error {
 		w.provider.outage.Store([]int32{http.StatusTooManyRequests, http.StatusServiceUnavailable}[random.IntN(2)])
 		defer w.provider.outage.Store(0)
 		wait(ctx, 2*time.Second)
 		return nil
 	}},
-	{"connections to the provider become black holes", 3, nil, func(ctx context.Context, w *world, _ *rand.Rand) error {
+	{theNetwork, "connections to the provider become black holes", 3, nil, func(ctx context.Context, w *world, _ *rand.Rand) error {
 		w.provider.swallow(ctx, 8*time.Second)
 		return nil
 	}},
-	{"provider closes all connections", 2, nil, func(_ context.Context, w *world, _ *rand.Rand) error {
+	{theNetwork, "network to the provider dead", 2, nil, func(ctx context.Context, w *world, random *rand.Rand) error {
+		w.provider.dead.Store(true)
+		wait(ctx, time.Duration(1+random.IntN(6))*time.Second)
+		w.provider.dead.Store(false)
+		w.provider.swallow(ctx, 0)
+		return nil
+	}},
+	{theNetwork, "provider closes all connections", 2, nil, func(_ context.Context, w *world, _ *rand.Rand) error {
 		w.provider.hangUp()
 		return nil
+	}},
+	{theAccounts, "account disabled", 2, nil, func(ctx context.Context, w *world, _ *rand.Rand) error {
+		return w.changeAccounts(ctx, 2*time.Second, []string{"disable", adaEmail}, []string{"enable", adaEmail})
+	}},
+	{theAccounts, "all accounts disabled", 1, nil, func(ctx context.Context, w *world, _ *rand.Rand) error {
+		return w.changeAccounts(ctx, time.Second, []string{"disable", adaEmail}, []string{"disable", benEmail},
+			[]string{"enable", benEmail}, []string{"enable", adaEmail})
+	}},
+	{theAccounts, "account preferred", 2, nil, func(ctx context.Context, w *world, random *rand.Rand) error {
+		return w.changeAccounts(ctx, time.Second, []string{"use", []string{adaEmail, benEmail}[random.IntN(2)]})
+	}},
+	{theAccounts, "account removed and imported", 2, nil, func(ctx context.Context, w *world, _ *rand.Rand) error {
+		return w.changeAccounts(ctx, time.Second, []string{"remove", "--yes", benEmail}, []string{"import", w.accountsFile()})
 	}},
 }
 
@@ -133,42 +166,52 @@ func lockDatabase(ctx context.Context, w *world, random *rand.Rand) error {
 	return err
 }
 
-// disturb makes things go wrong, one after the other, until ctx ends. It goes through the table
-// before it repeats anything.
-func disturb(ctx context.Context, w *world, random *rand.Rand, say func(string)) (made map[string]int, err error) {
-	made = map[string]int{}
+// A disturber makes things go wrong until its time is up.
+type disturber struct {
+	world  *world
+	random *rand.Rand
+	part   part                 // the only one that is disturbed; empty means all, in turn
+	pause  func() time.Duration // between two disturbances
+	say    func(string)
+	made   map[string]int
+}
+
+// disturb goes through the table before it repeats anything.
+func (d *disturber) disturb(ctx context.Context) error {
+	d.made = map[string]int{}
 	var deck []disturbance
 	for {
-		wait(ctx, time.Duration(500+random.IntN(1500))*time.Millisecond)
+		wait(ctx, d.pause())
 		if ctx.Err() != nil {
-			return made, nil
+			return nil
 		}
 		if len(deck) == 0 {
-			deck = shuffled(w, random, len(made) > 0)
+			deck = d.shuffled()
 		}
-		d := deck[0]
+		next := deck[0]
 		deck = deck[1:]
-		say(d.name)
+		d.say(next.name)
 		// A disturbance is brought to its end, also when time is up: perigee has to be up and the
 		// disk free.
-		if err := d.run(context.WithoutCancel(ctx), w, random); err != nil {
-			return made, fmt.Errorf("%s: %w", d.name, err)
+		if err := next.run(context.WithoutCancel(ctx), d.world, d.random); err != nil {
+			return fmt.Errorf("%s: %w", next.name, err)
 		}
-		made[d.name]++
+		d.made[next.name]++
 	}
 }
 
 // shuffled is the table in some order, at first once each, then by weight.
-func shuffled(w *world, random *rand.Rand, weighted bool) (deck []disturbance) {
-	for _, d := range disturbances {
-		if d.fits != nil && !d.fits(w) || w.without != "" && strings.Contains(d.name, w.without) {
+func (d *disturber) shuffled() (deck []disturbance) {
+	w := d.world
+	for _, one := range disturbances {
+		if d.part != "" && one.part != d.part || one.fits != nil && !one.fits(w) || w.without != "" && strings.Contains(one.name, w.without) {
 			continue
 		}
-		deck = append(deck, d)
-		for i := 1; weighted && i < d.weight; i++ {
-			deck = append(deck, d)
+		deck = append(deck, one)
+		for i := 1; len(d.made) > 0 && i < one.weight; i++ {
+			deck = append(deck, one)
 		}
 	}
-	random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
+	d.random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
 	return deck
 }

@@ -10,6 +10,11 @@
 //
 //	go run ./bench/chaos -for 10m
 //
+// One thing goes wrong at a time. With -soak, process, configuration, store, network and accounts
+// are disturbed side by side, and the growth of memory and disk is measured:
+//
+//	go run ./bench/chaos -soak -for 1h
+//
 // It needs Linux. As root it has a file system of its own to fill, and PostgreSQL where Debian's
 // server is installed.
 package main
@@ -37,7 +42,7 @@ type options struct {
 	binary, memory string
 	keep, store    string
 	without        string
-	quiet          bool
+	quiet, soak    bool
 }
 
 func main() {
@@ -49,6 +54,7 @@ func main() {
 	flag.StringVar(&o.keep, "keep", "", "keep logs and configuration in this directory")
 	flag.StringVar(&o.store, "store", "", "sqlite or postgres; empty: one after the other, if there is a PostgreSQL server")
 	flag.StringVar(&o.without, "without", "", "leave out the disturbances whose name contains this")
+	flag.BoolVar(&o.soak, "soak", false, "disturb all parts of the world side by side, and measure growth")
 	flag.BoolVar(&o.quiet, "quiet", false, "print the summary and problems only")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -138,5 +144,8 @@ func (o options) phase(ctx context.Context, dir, store string, tags *atomic.Int6
 		return r, err
 	}
 	r.verify(ctx)
+	if o.soak {
+		r.verifyGrowth()
+	}
 	return r, r.findLeaks(ctx)
 }

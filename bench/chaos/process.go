@@ -103,14 +103,23 @@ func (p *process) descriptors() int {
 
 // measure notes the most memory that the process has had.
 func (p *process) measure() int64 {
+	p.peak = max(p.peak, p.status("VmHWM:"))
+	return p.peak
+}
+
+// resident is the memory that the process has now.
+func (p *process) resident() int64 { return p.status("VmRSS:") }
+
+// status returns a number of bytes from the status of the process, or 0 if it has ended.
+func (p *process) status(name string) int64 {
 	text, _ := os.ReadFile(p.proc("status"))
 	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+		if value, ok := strings.CutPrefix(line, name); ok {
 			kb, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-			p.peak = max(p.peak, kb<<10)
+			return kb << 10
 		}
 	}
-	return p.peak
+	return 0
 }
 
 // goroutines ends the process with SIGQUIT and counts the goroutines in the dump that it leaves.

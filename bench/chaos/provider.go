@@ -27,6 +27,7 @@ type provider struct {
 	seed    uint64
 	rest    *httputil.ReverseProxy // to perigee simulate
 	outage  atomic.Int32           // the status of every answer; 0 means none
+	dead    atomic.Bool            // new connections are black holes
 	started time.Time
 
 	mu       sync.Mutex
@@ -227,6 +228,7 @@ func (l *holeListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	c := &holeConn{Conn: conn, provider: l.provider, closed: make(chan struct{})}
+	c.hole.Store(l.provider.dead.Load())
 	l.provider.mu.Lock()
 	l.provider.conns[c] = true
 	l.provider.mu.Unlock()

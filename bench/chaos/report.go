@@ -126,8 +126,8 @@ func (r *run) report(out io.Writer, store string) {
 	if r.world.provider != nil {
 		r.world.provider.each(func(_ string, a *attempt) { count("lies", a.lie) })
 	}
-	fmt.Fprintf(out, "\n%s: %d calls, %d stored responses acknowledged, %d starts of perigee, peak memory %d MiB", store,
-		len(r.calls), len(r.kept), r.world.starts, r.world.peak>>20)
+	fmt.Fprintf(out, "\n%s: %d calls, %d stored responses acknowledged, %d starts of perigee, %d of them in vain, peak memory %d MiB", store,
+		len(r.calls), len(r.kept), r.world.starts, r.world.failed, r.world.peak>>20)
 	if r.world.memory != "" {
 		fmt.Fprintf(out, " with limits.memory %s", r.world.memory)
 	}
@@ -151,6 +151,7 @@ func (r *run) report(out io.Writer, store string) {
 	line("whole from", counts["upstream"])
 	line("provider", counts["lies"])
 	line("disturbed", r.made)
+	r.reportGrowth(out)
 	r.reportProblems(out)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -29,6 +30,7 @@ type run struct {
 	kept     []kept
 	problems []string
 	made     map[string]int
+	growth   []size
 	leaks    leaks
 }
 
@@ -56,13 +58,41 @@ func (r *run) drive(ctx context.Context, d time.Duration, say func(string)) erro
 		all.Go(func() { r.work(ctx, rand.New(rand.NewPCG(r.seed, uint64(i)))) })
 	}
 	all.Go(func() { r.watchMemory(ctx) })
-	var err error
-	r.made, err = disturb(ctx, r.world, rand.New(rand.NewPCG(r.seed, 1000)), say)
-	if err != nil {
-		cancel()
+	disturbers := r.disturbers(d, say)
+	errs := make([]error, len(disturbers))
+	var over sync.WaitGroup
+	for i, one := range disturbers {
+		over.Go(func() {
+			if errs[i] = one.disturb(ctx); errs[i] != nil {
+				cancel()
+			}
+		})
 	}
+	if r.world.soak {
+		all.Go(func() { r.measureGrowth(ctx, d) })
+	}
+	over.Wait()
 	all.Wait()
-	return err
+	r.made = map[string]int{}
+	for _, one := range disturbers {
+		maps.Copy(r.made, one.made)
+	}
+	return errors.Join(errs...)
+}
+
+// disturbers are one for everything in turn, or with -soak one for each part of the world.
+func (r *run) disturbers(d time.Duration, say func(string)) (all []*disturber) {
+	random := func(i uint64) *rand.Rand { return rand.New(rand.NewPCG(r.seed, 1000+i)) }
+	if !r.world.soak {
+		one := random(0)
+		pause := func() time.Duration { return time.Duration(500+one.IntN(1500)) * time.Millisecond }
+		return []*disturber{{world: r.world, random: one, pause: pause, say: say}}
+	}
+	for i, part := range []part{thePrograms, theSettings, theStore, theNetwork, theAccounts} {
+		one := random(uint64(i))
+		all = append(all, &disturber{world: r.world, random: one, part: part, pause: soakPause(one, part, d), say: say})
+	}
+	return all
 }
 
 func (r *run) work(ctx context.Context, random *rand.Rand) {

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,11 +18,11 @@ import (
 func dieWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
 // smallDisk makes a directory, with a file system of its own where that is permitted.
-func smallDisk(dir string) (_ string, limited bool, err error) {
+func smallDisk(dir, size string) (_ string, limited bool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", false, err
 	}
-	err = unix.Mount("perigee-chaos", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=192m,mode=0700")
+	err = unix.Mount("perigee-chaos", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size="+size+",mode=0700")
 	return dir, err == nil, nil
 }
 
@@ -52,7 +54,7 @@ func fillDisk(w *world) (how string, undo func(), err error) {
 			return "", nil, err
 		}
 	}
-	return "tmpfs of 192 MiB", func() { _ = os.Remove(filler.Name()) }, nil
+	return "tmpfs", func() { _ = os.Remove(filler.Name()) }, nil
 }
 
 // fewDescriptors lets a process open hardly any file or connection more than it has.
@@ -75,4 +77,30 @@ func freeze(ctx context.Context, pids []int, d time.Duration) {
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGCONT)
 	}
+}
+
+// diskUse adds up the blocks of the files below each entry of a directory. Files of the database
+// count together, and the file that fills the disk does not count.
+func diskUse(dir string) map[string]int64 {
+	sum := map[string]int64{}
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // it has been deleted meanwhile
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return nil
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		inside, _ := filepath.Rel(dir, path)
+		name, _, _ := strings.Cut(inside, string(os.PathSeparator))
+		if strings.Contains(name, ".db") {
+			name = "database"
+		}
+		if ok && name != "filler" {
+			sum[name] += stat.Blocks * 512
+		}
+		return nil
+	})
+	return sum
 }

@@ -14,7 +14,7 @@ var errLinux = errors.New("bench/chaos needs Linux")
 
 func dieWithParent(*exec.Cmd) {}
 
-func smallDisk(dir string) (string, bool, error) {
+func smallDisk(dir, size string) (string, bool, error) {
 	return dir, false, errors.Join(errLinux, os.MkdirAll(dir, 0o700))
 }
 
@@ -25,3 +25,5 @@ func fillDisk(*world) (string, func(), error) { return "", nil, errLinux }
 func fewDescriptors(*process) (func(), error) { return nil, errLinux }
 
 func freeze(context.Context, []int, time.Duration) {}
+
+func diskUse(string) map[string]int64 { return nil }

@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A span is a time in which something was the case; a zero end is now.
 type span struct {
@@ -29,18 +32,34 @@ func (w *world) wasDown(from, to time.Time, begun bool) bool {
 func (w *world) storeOut() (back func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	i := len(w.storeOuts)
 	w.storeOuts = append(w.storeOuts, span{from: time.Now()})
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.storeOuts[len(w.storeOuts)-1].to = time.Now()
+		w.storeOuts[i].to = time.Now()
 	}
 }
 
-// mayLose reports whether a kill may have lost a row that was made at a time: rows are written
-// together, a moment later, and later still when the store was out.
+// ends are the moments at which a process ended that could not write all its rows: it was killed, or
+// it was stopped while nothing could be stored.
+func (w *world) ends() []time.Time {
+	ends := slices.Clone(w.kills)
+	for _, s := range w.downs {
+		for _, out := range w.storeOuts {
+			if s.drained && out.overlaps(s.from, s.to) {
+				ends = append(ends, s.to)
+				break
+			}
+		}
+	}
+	return ends
+}
+
+// mayLose reports whether the end of a process may have lost a row that was made at a time: rows are
+// written together, a moment later, and later still when the store was out.
 func (w *world) mayLose(at time.Time) bool {
-	for _, kill := range w.kills {
+	for _, kill := range w.ends() {
 		from := kill.Add(-3 * time.Second)
 		for _, out := range w.storeOuts {
 			if out.from.Before(kill) && out.to.After(kill.Add(-35*time.Second)) && out.from.Before(from) {

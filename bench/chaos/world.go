@@ -37,10 +37,12 @@ type world struct {
 	urls      map[string]string
 	trust     string // file with the provider's certificate
 	without   string // disturbances that are left out
+	soak      bool   // the parts are disturbed side by side
 
 	mu        sync.Mutex
 	perigee   *process
 	starts    int
+	failed    int // starts that failed
 	peak      int64
 	downs     []span
 	storeOuts []span
@@ -48,13 +50,13 @@ type world struct {
 }
 
 func newWorld(ctx context.Context, o options, dir, storage string) (_ *world, err error) {
-	w := &world{binary: o.binary, dir: dir, urls: map[string]string{}, without: o.without}
+	w := &world{binary: o.binary, dir: dir, urls: map[string]string{}, without: o.without, soak: o.soak}
 	defer func() {
 		if err != nil {
 			w.close()
 		}
 	}()
-	if w.data, w.limited, err = smallDisk(filepath.Join(dir, "data")); err != nil {
+	if w.data, w.limited, err = smallDisk(filepath.Join(dir, "data"), o.disk()); err != nil {
 		return nil, err
 	}
 	if storage == "postgres" {
@@ -85,8 +87,8 @@ func newWorld(ctx context.Context, o options, dir, storage string) (_ *world, er
 
 const simulatorScript = `
 accounts:
-  - {email: ada@example.com, refresh_token: sim-refresh-ada, project: sim-project-ada, tier: free-tier, limits: {five_hour: -1, weekly: -1}}
-  - {email: ben@example.com, refresh_token: sim-refresh-ben, project: sim-project-ben, tier: free-tier, limits: {five_hour: -1, weekly: -1}}
+  - {email: ` + adaEmail + `, refresh_token: sim-refresh-ada, project: sim-project-ada, tier: free-tier, limits: {five_hour: -1, weekly: -1}}
+  - {email: ` + benEmail + `, refresh_token: sim-refresh-ben, project: sim-project-ben, tier: free-tier, limits: {five_hour: -1, weekly: -1}}
 `
 
 func (w *world) startProvider(ctx context.Context, seed uint64, port int) error {
@@ -152,6 +154,9 @@ models:
     - {match: gemini-2.5-pro, to: [gravity, first]}
     - {match: gemini-2.5-flash, to: [second, gravity]}
 `, w.urls[first], w.urls[second], w.urls[gravity])
+	if w.soak {
+		b.WriteString("traces: {keep: " + soakTraces + "}\n")
+	}
 	if alias != "" {
 		fmt.Fprintf(&b, "  aliases: {%s: gemini-3-flash}\n", alias)
 	}
@@ -183,25 +188,38 @@ func (w *world) env() []string {
 }
 
 func (w *world) importAccounts(ctx context.Context) error {
-	file := filepath.Join(w.dir, "accounts.json")
-	accounts := `[{"email":"ada@example.com","refresh_token":"sim-refresh-ada"},{"email":"ben@example.com","refresh_token":"sim-refresh-ben"}]`
-	if err := os.WriteFile(file, []byte(accounts), 0o600); err != nil {
+	accounts := `[{"email":"` + adaEmail + `","refresh_token":"sim-refresh-ada"},{"email":"` + benEmail + `","refresh_token":"sim-refresh-ben"}]`
+	if err := os.WriteFile(w.accountsFile(), []byte(accounts), 0o600); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, w.binary, "account", "import", "--config", w.configFile(), file)
-	cmd.Env = w.env()
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("perigee account import: %w: %s", err, said)
-	}
-	return nil
+	_, err := w.account(ctx, "import", w.accountsFile())
+	return err
 }
 
 const perigeeLog = "perigee.log"
 
 func (w *world) url() string { return fmt.Sprintf("http://127.0.0.1:%d", w.port) }
 
-// up starts perigee and ends the time in which it was down.
+// running returns the process that was started last.
+func (w *world) running() *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.perigee
+}
+
+// up starts perigee and ends the time in which it was down. With -soak the configuration may be
+// broken and the disk full at this moment: then it is started again, as a service manager does.
 func (w *world) up(ctx context.Context) error {
+	for began := time.Now(); ; w.failed++ {
+		err := w.startOnce(ctx)
+		if err == nil || !w.soak || time.Since(began) > startLimit {
+			return err
+		}
+		wait(ctx, time.Second)
+	}
+}
+
+func (w *world) startOnce(ctx context.Context) error {
 	w.starts++
 	p, err := start(filepath.Join(w.dir, perigeeLog), w.env(), w.binary, "serve", "--config", w.configFile(),
 		"--listen", fmt.Sprintf("127.0.0.1:%d", w.port))
@@ -209,6 +227,7 @@ func (w *world) up(ctx context.Context) error {
 		return err
 	}
 	if err := p.listening(ctx, w.url()+"/health"); err != nil {
+		_ = p.end(syscall.SIGKILL, startLimit)
 		return err
 	}
 	w.mu.Lock()
