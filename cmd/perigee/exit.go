@@ -17,6 +17,24 @@ const (
 	exitNoDaemon    = 4 // daemon not reachable
 )
 
+// exitTable describes the exit codes in the manual page, and in README.md.
+var exitTable = []cli.Entry{
+	{Term: "0", Text: "success"},
+	{Term: "1", Text: "failure"},
+	{Term: "2", Text: "wrong usage or invalid configuration"},
+	{Term: "3", Text: "not signed in, or no usable account"},
+	{Term: "4", Text: "the daemon is running but cannot be reached, or the command needs a daemon and none is running"},
+}
+
+// manFiles are the files in the manual page.
+var manFiles = []cli.Entry{
+	{Term: "~/.config/perigee/config.yaml", Text: "the configuration, unless PERIGEE_CONFIG or --config names another file"},
+	{Term: "~/.config/perigee/environment", Text: "variables, such as API keys, for the service of your account"},
+	{Term: "~/.local/share/perigee", Text: "the data directory, unless data_dir in the configuration names another one"},
+	{Term: "/etc/perigee/config.yaml", Text: "the configuration of the service of the system"},
+	{Term: "/var/lib/perigee", Text: "the data directory of the service of the system"},
+}
+
 // exits are the exit codes of error classes; other classes exit with exitFailed. An error has the
 // same class with and without a daemon, and therefore the same exit code.
 var exits = map[perigee.Class]int{

@@ -64,7 +64,7 @@ var program = cli.Program{
 			Subcommands: completioncmd.Subcommands},
 		{Name: "version", Summary: "print the version", NoConfig: true, Run: printVersion},
 	},
-	Help: helpTexts, Version: programVersion(),
+	Help: helpTexts, Version: programVersion(), Files: manFiles, Exits: exitTable,
 }
 
 func main() {

@@ -22,6 +22,8 @@ type Program struct {
 	Commands []Command // in the order of the help text
 	Help     fs.FS     // has help/NAME.txt for each command, and help/perigee.txt
 	Version  string    // as perigee version prints it
+	Files    []Entry   // for the manual page
+	Exits    []Entry   // the exit codes, for the manual page
 }
 
 // A Command is a subcommand of perigee.
@@ -154,17 +156,27 @@ func (p *Program) HelpText(name string) string {
 }
 
 func (p *Program) help(out io.Writer, args []string) error {
+	given := len(args)
+	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--man" || arg == "-man" })
+	print := p.HelpText
+	if len(args) < given {
+		print = p.Man
+	}
 	if len(args) > 0 && args[0] != "help" && !strings.HasPrefix(args[0], "-") {
 		c, err := p.find(args[0])
 		if err == nil {
-			fmt.Fprint(out, p.HelpText(c.Name))
+			fmt.Fprint(out, print(c.Name))
 		}
 		return err
+	}
+	if len(args) < given {
+		fmt.Fprint(out, p.Man("perigee"))
+		return nil
 	}
 	fmt.Fprint(out, p.HelpText("perigee"), "\nCommands:\n")
 	for _, c := range p.Commands {
 		fmt.Fprintf(out, "  %-10s %s\n", c.Name, c.Summary)
 	}
-	fmt.Fprint(out, "\nRun perigee help COMMAND for details. Every command accepts --config FILE.\n")
+	fmt.Fprint(out, "\nRun perigee help COMMAND for details, or with --man for a manual page. Every\ncommand accepts --config FILE.\n")
 	return nil
 }

@@ -108,6 +108,7 @@ type line struct {
 var (
 	configFlag = flag{name: "--config", value: "FILE"}
 	helpFlag   = flag{name: "--help"}
+	manFlag    = flag{name: "--man"} // of perigee help
 )
 
 func (c *Completer) read(words []string) *line {
@@ -201,6 +202,9 @@ func (l *line) flags() (list []flag) {
 		add(u.flags...)
 	}
 	add(configFlag, helpFlag)
+	if l.help && l.command == nil {
+		add(manFlag)
+	}
 	return list
 }
 
