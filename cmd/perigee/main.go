@@ -33,6 +33,7 @@ var program = cli.Program{
 	Commands: []cli.Command{
 		{Name: "serve", Summary: "run the gateway in the foreground", Run: serve},
 		{Name: "stop", Summary: "stop the running daemon after its open calls", Run: stopCommand},
+		{Name: "health", Summary: "report whether the running daemon can answer calls", JSON: true, Run: healthCommand},
 		{Name: "run", Summary: "start a coding agent that uses perigee", Run: connectcmd.Run},
 		{Name: "connect", Summary: "write the settings of a coding agent or editor, or undo that", JSON: true, Run: connectcmd.Connect},
 		{Name: "login", Summary: "sign in with your own Google account", Run: login},
