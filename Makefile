@@ -16,6 +16,9 @@ VULNDB  ?=
 E2E     ?=
 CONFORMANCE ?=
 VERSION ?=
+OUT     ?= bin/release
+PLATFORMS ?=
+SNAPSHOT ?=
 
 export CGO_ENABLED := 0
 
@@ -26,7 +29,7 @@ export GOFLAGS := $(GOFLAGS) -pgo=off
 
 PREFIX  ?= $(HOME)/.local
 
-.PHONY: help run building build install test full steady lint staticcheck slow race unraced mutate cross bench bench-peers bench-mitm chaos soak conformance h2spec fuzz vuln e2e e2e-all extension extension-test opencode-plugin opencode-plugin-test generate generated update module clean
+.PHONY: help run building build install test full steady lint staticcheck slow race unraced mutate cross bench bench-peers bench-mitm chaos soak conformance h2spec fuzz vuln e2e e2e-all extension extension-test opencode-plugin opencode-plugin-test generate generated update release module clean
 
 ## help: list the targets
 help:
@@ -51,6 +54,7 @@ building:
 test: lint
 	umask 022; LC_ALL=C $(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 )$(GO) test -short $(if $(RACE),$(RACED)) $(COUNT) $(QUICK) $(PACKAGES)
 	cd tools/mutate && $(GO) test $(COUNT) .
+	cd tools/release && $(GO) test $(COUNT) .
 
 # Tests compare the modes of files that programs make, so the umask is the usual one. In the locale C, which is everywhere, bash
 # does not warn.
@@ -197,6 +201,11 @@ generated:
 ## update: rewrite the expected parts of transcripts and golden files; review the diff like code
 update:
 	$(GO) test . ./internal/store/config ./internal/daemon ./cmd/perigee -update
+
+## release: build the files of release VERSION for PLATFORMS (all) into OUT (bin/release); with SNAPSHOT=1, of any checkout
+release:
+	@out="$(abspath $(OUT))" && cd tools/release && GOFLAGS= GOTOOLCHAIN="$$(cat toolchain.txt)" $(GO) run ./cmd -source ../.. -out "$$out" \
+		-version "$(VERSION)" -platforms "$(PLATFORMS)"$(if $(SNAPSHOT), -snapshot)
 
 ## module: rename the Go module to MODULE
 module:

@@ -1,0 +1,45 @@
+// Command release builds the files of a release. It is run by "make release VERSION=0.1.0".
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"perigee/tools/release"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	o := release.Options{Log: os.Stdout}
+	flags := flag.NewFlagSet("release", flag.ContinueOnError)
+	flags.StringVar(&o.Source, "source", ".", "`directory` of the checkout")
+	flags.StringVar(&o.Out, "out", "", "`directory` for the files of the release")
+	flags.StringVar(&o.Version, "version", "", "`version`, such as 0.1.0")
+	platforms := flags.String("platforms", "", "`names` such as linux/amd64,darwin/arm64; empty for all")
+	flags.BoolVar(&o.Snapshot, "snapshot", false, "accept changes that are not committed, and a tag at another commit")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 || o.Out == "" {
+		return errors.New("usage: release -version VERSION -out DIR [-source DIR] [-platforms NAMES] [-snapshot]")
+	}
+	var err error
+	if o.Platforms, err = release.ParsePlatforms(*platforms); err != nil {
+		return err
+	}
+	return release.Build(ctx, o)
+}

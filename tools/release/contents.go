@@ -1,0 +1,82 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+)
+
+// A file is one of an archive.
+type file struct {
+	name    string // with slashes
+	content []byte
+	program bool // can be executed
+}
+
+// completions are the names of the completion scripts under which shells look for them.
+var completions = []struct{ shell, name string }{
+	{"bash", "perigee.bash"}, {"fish", "perigee.fish"}, {"powershell", "perigee.ps1"}, {"zsh", "_perigee"},
+}
+
+// generate returns the files that the program itself prints.
+func (r *release) generate(ctx context.Context, program string) ([]file, error) {
+	var files []file
+	for _, c := range completions {
+		script, err := r.compiler.execute(ctx, program, "completion", c.shell)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{name: "completions/" + c.name, content: script})
+	}
+	return files, nil
+}
+
+// contents returns the files of the archive for a platform, in their order.
+func (r *release) contents(p Platform, binary string) ([]file, error) {
+	program, err := os.ReadFile(binary)
+	if err != nil {
+		return nil, err
+	}
+	files := []file{{name: p.exe("perigee"), content: program, program: true}}
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
+		content, err := os.ReadFile(filepath.Join(r.Source, name))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{name: name, content: content})
+	}
+	files = append(files, r.shared...)
+	units, err := r.units(p)
+	return append(files, units...), err
+}
+
+// units returns the service files for a platform: those of dist for systemd on Linux, for launchd on
+// macOS.
+func (r *release) units(p Platform) ([]file, error) {
+	var files []file
+	add := func(pattern, dir string) error {
+		found, err := filepath.Glob(filepath.Join(r.Source, "dist", pattern))
+		for _, at := range found {
+			var content []byte
+			if content, err = os.ReadFile(at); err != nil {
+				break
+			}
+			files = append(files, file{name: path.Join(dir, filepath.Base(at)), content: content})
+		}
+		return err
+	}
+	switch p.OS {
+	case "linux":
+		err := errors.Join(add("perigee.s*", "systemd"), add("user/perigee.service", "systemd/user"))
+		if err == nil && len(files) < 4 {
+			err = &fs.PathError{Op: "find units in", Path: filepath.Join(r.Source, "dist"), Err: fs.ErrNotExist}
+		}
+		return files, err
+	case "darwin":
+		return files, add("*.plist", "launchd")
+	}
+	return nil, nil
+}

@@ -1,0 +1,4 @@
+// Tools that make a release. The program itself needs none of their modules.
+module perigee/tools/release
+
+go 1.26.0

@@ -1,0 +1,177 @@
+// Package release builds the files of a release: archives, packages, lists of licenses and of
+// parts, checksums. Their bytes depend on the commit, the version, the Go version and the options
+// alone: not on the machine, its user, its clock or its settings.
+package release
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// Options say which release is built, and where its files are written.
+type Options struct {
+	Source    string     // root of the checkout
+	Out       string     // directory for the files; an earlier release in it is replaced
+	Version   string     // a semantic version without "v"
+	Platforms []Platform // empty for all
+	Snapshot  bool       // accept changes that are not committed, and a tag at another commit
+	Log       io.Writer  // what has been written
+}
+
+// A Platform is a system that perigee is built for.
+type Platform struct{ OS, Arch string }
+
+// All are the platforms of a release.
+var All = []Platform{
+	{"linux", "amd64"}, {"linux", "arm64"}, {"linux", "arm"},
+	{"darwin", "amd64"}, {"darwin", "arm64"},
+	{"windows", "amd64"}, {"windows", "arm64"},
+}
+
+// ParsePlatforms reads names such as "linux/amd64", separated by commas or spaces.
+func ParsePlatforms(names string) ([]Platform, error) {
+	var platforms []Platform
+	for _, name := range strings.FieldsFunc(names, func(r rune) bool { return r == ',' || r == ' ' }) {
+		system, arch, _ := strings.Cut(name, "/")
+		p := Platform{system, arch}
+		if !slices.Contains(All, p) {
+			return nil, fmt.Errorf("%q is not a platform of a release: choose from %s", name, join(All))
+		}
+		if !slices.Contains(platforms, p) {
+			platforms = append(platforms, p)
+		}
+	}
+	return platforms, nil
+}
+
+func join(platforms []Platform) string {
+	var names []string
+	for _, p := range platforms {
+		names = append(names, p.OS+"/"+p.Arch)
+	}
+	return strings.Join(names, ", ")
+}
+
+// String returns the name of the platform in names of files.
+func (p Platform) String() string {
+	if p.Arch == "arm" {
+		return p.OS + "_armv6"
+	}
+	return p.OS + "_" + p.Arch
+}
+
+// exe returns the name of a program on the platform.
+func (p Platform) exe(name string) string {
+	if p.OS == "windows" {
+		return name + ".exe"
+	}
+	return name
+}
+
+//go:embed toolchain.txt
+var toolchainFile string
+
+// Toolchain is the Go version that compiles and packs releases. Another one makes other bytes.
+var Toolchain = strings.TrimSpace(toolchainFile)
+
+// A release is one run of Build.
+type release struct {
+	Options
+	source
+	compiler *compiler
+	out      *output
+	shared   []file // completions and man pages
+}
+
+// Build writes the files of a release. After an error, Out is as it was.
+func Build(ctx context.Context, o Options) error {
+	if runtime.Version() != Toolchain {
+		return fmt.Errorf("releases are made with %s, and this is %s, which would make other bytes: run it with GOTOOLCHAIN=%s",
+			Toolchain, runtime.Version(), Toolchain)
+	}
+	if len(o.Platforms) == 0 {
+		o.Platforms = All
+	}
+	from, err := inspect(ctx, o)
+	if err != nil {
+		return err
+	}
+	r := &release{Options: o, source: from}
+	if r.compiler, err = newCompiler(ctx, o.Source); err != nil {
+		return err
+	}
+	defer r.compiler.close()
+	if r.out, err = newOutput(o.Out); err != nil {
+		return err
+	}
+	defer r.out.close()
+	if err := r.write(ctx); err != nil {
+		return err
+	}
+	return r.out.commit()
+}
+
+func (r *release) write(ctx context.Context) error {
+	host, err := r.compiler.build(ctx, Platform{runtime.GOOS, runtime.GOARCH}, r.Version)
+	if err != nil {
+		return err
+	}
+	if r.shared, err = r.generate(ctx, host); err != nil {
+		return err
+	}
+	for _, p := range r.Platforms {
+		binary, err := r.compiler.build(ctx, p, r.Version)
+		if err != nil {
+			return err
+		}
+		if err := r.platform(ctx, p, binary); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	return r.out.writeSums()
+}
+
+// platform writes the files for one platform. The program has been compiled to the path binary.
+func (r *release) platform(_ context.Context, p Platform, binary string) error {
+	files, err := r.contents(p, binary)
+	if err != nil {
+		return err
+	}
+	return r.archive(p, files)
+}
+
+// archive writes the archive for a platform. All its files are in one directory.
+func (r *release) archive(p Platform, files []file) error {
+	dir := fmt.Sprintf("perigee_%s_%s", r.Version, p)
+	var content []byte
+	var err error
+	name := dir + ".tar.gz"
+	if p.OS == "windows" {
+		name = dir + ".zip"
+		content, err = zipped(dir, files, r.time)
+	} else {
+		content, err = tarred(dir, files, r.time)
+	}
+	if err != nil {
+		return err
+	}
+	return r.add(name, content)
+}
+
+// add writes one file of the release.
+func (r *release) add(name string, content []byte) error {
+	if err := r.out.write(name, content); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(r.Log, "%s (%.1f MB)\n", filepath.Join(r.Out, name), float64(len(content))/1e6)
+	return err
+}
+
+var errNotClean = errors.New("the checkout has changes that are not committed")

@@ -1,0 +1,6 @@
+package release
+
+import "testing"
+
+// Windows has no umask.
+func umask(*testing.T, int) {}
