@@ -3,10 +3,12 @@ package release
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 )
 
 // A file is one of an archive.
@@ -31,11 +33,33 @@ func (r *release) generate(ctx context.Context, program string) ([]file, error) 
 		}
 		files = append(files, file{name: "completions/" + c.name, content: script})
 	}
+	pages, err := r.manualPages(ctx, program)
+	return append(files, pages...), err
+}
+
+// manualPages returns perigee(1), and a page for each command that has a help text.
+func (r *release) manualPages(ctx context.Context, program string) ([]file, error) {
+	texts, err := filepath.Glob(filepath.Join(r.Source, "cmd", "perigee", "help", "*.txt"))
+	if err != nil || len(texts) == 0 {
+		return nil, fmt.Errorf("found no help texts in %s, %w", r.Source, err)
+	}
+	var files []file
+	for _, at := range texts {
+		args, name := []string{"help", "--man"}, "perigee"
+		if command := strings.TrimSuffix(filepath.Base(at), ".txt"); command != "perigee" {
+			args, name = append(args, command), "perigee-"+command
+		}
+		page, err := r.compiler.execute(ctx, program, args...)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{name: "man/" + name + ".1", content: page})
+	}
 	return files, nil
 }
 
 // contents returns the files of the archive for a platform, in their order.
-func (r *release) contents(p Platform, binary string) ([]file, error) {
+func (r *release) contents(p Platform, binary string, modules []module) ([]file, error) {
 	program, err := os.ReadFile(binary)
 	if err != nil {
 		return nil, err
@@ -48,6 +72,7 @@ func (r *release) contents(p Platform, binary string) ([]file, error) {
 		}
 		files = append(files, file{name: name, content: content})
 	}
+	files = append(files, file{name: "NOTICE", content: notice(r.Version, modules)})
 	files = append(files, r.shared...)
 	units, err := r.units(p)
 	return append(files, units...), err

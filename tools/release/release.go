@@ -139,12 +139,23 @@ func (r *release) write(ctx context.Context) error {
 }
 
 // platform writes the files for one platform. The program has been compiled to the path binary.
-func (r *release) platform(_ context.Context, p Platform, binary string) error {
-	files, err := r.contents(p, binary)
+func (r *release) platform(ctx context.Context, p Platform, binary string) error {
+	modules, err := r.compiler.modules(ctx, p)
 	if err != nil {
 		return err
 	}
-	return r.archive(p, files)
+	files, err := r.contents(p, binary, modules)
+	if err != nil {
+		return err
+	}
+	if err := r.archive(p, files); err != nil {
+		return err
+	}
+	parts, err := sbom(r.Version, binary, modules)
+	if err != nil {
+		return err
+	}
+	return r.add(fmt.Sprintf("perigee_%s_%s.cdx.json", r.Version, p), parts)
 }
 
 // archive writes the archive for a platform. All its files are in one directory.

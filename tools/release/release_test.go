@@ -52,7 +52,7 @@ func TestBytesDependOnTheCommitAlone(t *testing.T) {
 func TestArchiveHasItsFilesInOrder(t *testing.T) {
 	files := read(t, build(t, checkout(t)))
 	headers, contents := unpack(t, archiveName(), files[archiveName()])
-	want := []string{"LICENSE", "README.md", "CHANGELOG.md", "completions/perigee.bash", "completions/perigee.fish",
+	want := []string{"LICENSE", "README.md", "CHANGELOG.md", "NOTICE", "man/perigee.1", "man/perigee-serve.1", "completions/perigee.bash", "completions/perigee.fish",
 		"completions/perigee.ps1", "completions/_perigee", host.exe("perigee")}
 	if host.OS == "linux" {
 		want = append(want, "systemd/perigee.service", "systemd/perigee.socket", "systemd/perigee.sysusers", "systemd/user/perigee.service")
@@ -76,6 +76,10 @@ func TestArchiveHasItsFilesInOrder(t *testing.T) {
 	}
 	if got := contents["completions/perigee.fish"]; !strings.HasSuffix(got, "completion\nfish\n0.1.0\n") {
 		t.Errorf("the completions for fish come from %q", got)
+	}
+
+	if got := contents["man/perigee-serve.1"]; got != "help\n--man\nserve\n0.1.0\n" {
+		t.Errorf("the page about serve comes from %q", got)
 	}
 
 	checked := 0

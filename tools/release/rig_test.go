@@ -26,7 +26,11 @@ func TestMain(m *testing.M) {
 // program stands in for perigee: it prints its arguments and its version.
 const program = `package main
 
-import "os"
+import (
+	"os"
+
+	_ "github.com/bmatcuk/doublestar/v4"
+)
 
 var version = "devel"
 
@@ -42,9 +46,10 @@ func main() {
 func checkout(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "checkout")
+	mod, sum := requirement(t, "github.com/bmatcuk/doublestar/v4")
 	files := map[string]string{
-		"go.mod": "module perigee\n\ngo 1.26.0\n", "cmd/perigee/main.go": program, "LICENSE": "the license\n",
-		"README.md": "# perigee\n", "CHANGELOG.md": "# Changelog\n", ".gitattributes": "* -text\n",
+		"go.mod": "module perigee\n\ngo 1.26.0\n\nrequire " + mod + "\n", "go.sum": sum, "cmd/perigee/main.go": program,
+		"LICENSE": "the license\n", "README.md": "# perigee\n", "cmd/perigee/help/perigee.txt": "usage\n", "cmd/perigee/help/serve.txt": "usage\n", "CHANGELOG.md": "# Changelog\n", ".gitattributes": "* -text\n",
 	}
 	dist, err := filepath.Abs("../../dist")
 	if err != nil {
@@ -57,6 +62,28 @@ func checkout(t *testing.T) string {
 	runGit(t, dir, "init", "--quiet")
 	commit(t, dir)
 	return dir
+}
+
+// requirement returns the lines about a module in go.mod and go.sum of perigee.
+func requirement(t *testing.T, path string) (mod, sum string) {
+	t.Helper()
+	for _, name := range []string{"go.mod", "go.sum"} {
+		content, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(content)) {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, path+" ") && name == "go.mod" {
+				mod = line
+			} else if strings.HasPrefix(line, path+" ") {
+				sum += line + "\n"
+			}
+		}
+	}
+	if mod == "" || sum == "" {
+		t.Fatalf("go.mod has no %s", path)
+	}
+	return mod, sum
 }
 
 func write(t *testing.T, dir string, files map[string]string) {
