@@ -148,7 +148,7 @@ func (e *examination) local() []Check {
 			return DiskSpace(ctx, cfg.DataDir, int64(cfg.Traces.Keep), atomicfile.DiskOf)
 		}),
 		one(NameStore, func(ctx context.Context) Result {
-			return Store(ctx, daemon.StoreOptions(cfg), e.offline)
+			return e.daemon.migrating(Store(ctx, daemon.StoreOptions(cfg), e.offline))
 		}),
 		one(NameClock, e.clock),
 		one(NameListen, func(ctx context.Context) Result { return Listen(ctx, cfg.Listen, e.daemon) }),

@@ -225,6 +225,32 @@ func TestStoreOfANewerPerigee(t *testing.T) {
 	}
 }
 
+// A database that this program would migrate is fixed by a daemon of this version: in place of the
+// older one, if that is running.
+func TestStoreOfAnOlderPerigee(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "perigee.db")
+	options := sqlstore.Options{Path: path}
+	store, err := sqlstore.Open(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.Exec("DELETE FROM schema_version WHERE version > 15"); err != nil {
+		t.Fatal(err)
+	}
+	r := Store(t.Context(), options, false)
+	want(t, Daemon{}.migrating(r), Warn, "at schema version 15", "perigee serve")
+	running := Daemon{Status: &perigee.DaemonStatus{Listen: "http://127.0.0.1:8741"}, Address: "127.0.0.1:8741"}
+	want(t, running.migrating(r), Warn, "older than this command", "perigee serve --replace")
+}
+
 // plain is a sealer that leaves texts as they are.
 type plain struct{}
 

@@ -36,13 +36,26 @@ func Store(ctx context.Context, options sqlstore.Options, offline bool) Result {
 	return ok(NameStore, "%s, %s, not damaged", report.Database, terminal.Size(report.Bytes))
 }
 
+// serveOnce is the fix for a schema that is older than this program.
+const serveOnce = "perigee serve"
+
+// migrating returns the result for a store of which the daemon may be older than this program, too:
+// then it is the one to replace.
+func (d Daemon) migrating(r Result) Result {
+	if r.Fix == serveOnce && d.Status != nil {
+		r.Fix = d.restart()
+		r.Detail = "the daemon is older than this command, and so is the schema of its database; the next daemon migrates it"
+	}
+	return r
+}
+
 func brokenStore(ctx context.Context, options sqlstore.Options, err error) Result {
 	dir := filepath.Dir(options.Path)
 	switch {
 	case ctx.Err() != nil:
 		return warn(NameStore, "perigee doctor --timeout 5m", "the database could not be checked in time")
 	case errors.Is(err, sqlstore.ErrOlder):
-		return warn(NameStore, "perigee serve", "%v", err)
+		return warn(NameStore, serveOnce, "%v", err)
 	case errors.Is(err, sqlstore.ErrNewer):
 		return fail(NameStore, newerFix(options), "%v", err)
 	case errors.Is(err, sqlstore.ErrDamaged):

@@ -2,14 +2,17 @@ package sqlstore
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"perigee"
 	"perigee/internal/testing/perigeetest/await"
@@ -26,6 +29,8 @@ var children = map[string]func(path string){
 	"write until killed": writeUntilKilled,
 	"talk until killed":  talkUntilKilled,
 	"read":               readAsNobody,
+	"stop in migration":  stopInMigration,
+	"stop after copy":    stopAfterCopy,
 }
 
 func child(t *testing.T, name, path string) *exec.Cmd {
@@ -61,6 +66,75 @@ func writeUntilKilled(path string) {
 			return
 		}
 		fmt.Println("saved")
+	}
+}
+
+// stopInMigration brings a database up to date, until the transaction of the first step asks for the
+// time, and waits there until it is killed.
+func stopInMigration(path string) {
+	_, err := Open(context.Background(), Options{Path: path, Now: func() time.Time {
+		fmt.Println("waiting")
+		select {}
+	}})
+	fmt.Println("error:", err)
+}
+
+// A stopAtCopy is a log whose writer waits until it is killed, when the database has been copied.
+type stopAtCopy struct{}
+
+func (stopAtCopy) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("copied the database")) {
+		fmt.Println("waiting")
+		select {}
+	}
+	return len(p), nil
+}
+
+func stopAfterCopy(path string) {
+	_, err := Open(context.Background(), Options{Path: path, Logger: slog.New(slog.NewTextHandler(stopAtCopy{}, nil))})
+	fmt.Println("error:", err)
+}
+
+// A process that is killed while it brings the database up to date has changed nothing, and the
+// next one does it.
+func TestKilledWhileMigrating(t *testing.T) {
+	for _, where := range []string{"stop in migration", "stop after copy"} {
+		options := schema14(t, freshSQLite)
+		cmd := child(t, where, options.Path)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if line != "waiting\n" {
+			t.Fatalf("%s: it says %q, %v", where, line, err)
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := await.Result(t, cmd.Wait, "the end of the process"); err == nil {
+			t.Fatal("it was not killed")
+		}
+		readOnly := options
+		readOnly.ReadOnly = true
+		if _, err := Open(t.Context(), readOnly); perigee.AsError(err).Cause != ErrOlder {
+			t.Errorf("%s: the database is not as it was: %v", where, err)
+		}
+		s, err := Open(t.Context(), options)
+		if err != nil {
+			t.Fatalf("%s: the next start: %v", where, err)
+		}
+		if calls := mustCalls(t, s, perigee.CallQuery{}); len(calls) != 1 {
+			t.Errorf("%s: %d calls", where, len(calls))
+		}
+		checkSums(t, s)
+		mustClose(t, s)
+		if left, _ := filepath.Glob(options.Path + ".before-*"); len(left) != 1 {
+			t.Errorf("%s: copies %q, want one", where, left)
+		}
 	}
 }
 

@@ -68,7 +68,8 @@ type Dialect struct {
 	warm int
 
 	// backUp copies the database before it is migrated; nil if the database has backups of its own.
-	backUp func(ctx context.Context, version int, logger *slog.Logger)
+	// It returns an error if the copy is required and cannot be made.
+	backUp func(ctx context.Context, version int, required bool, logger *slog.Logger) error
 }
 
 // A Driver has the operations that differ between SQLite and PostgreSQL.
@@ -144,7 +145,9 @@ func (db *DB) open(ctx context.Context, migrations []migration, opts Options) (e
 		opts.Logger.InfoContext(ctx, "the database was used by a newer perigee; its schema allows this one, too", "database", db.Name,
 			"version", version, "known", known)
 	case version > 0 && version < known && db.backUp != nil:
-		db.backUp(ctx, known, opts.Logger)
+		if err := db.backUp(ctx, known, ruledOut(version, migrations), opts.Logger); err != nil {
+			return err
+		}
 	}
 	applied, err := db.migrate(ctx, migrations, opts.Now)
 	if applied > 0 {

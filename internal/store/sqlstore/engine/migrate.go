@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,6 +64,12 @@ func readMigrations(files fs.FS) ([]migration, error) {
 
 // lastVersion returns the version of the schema after all steps.
 func lastVersion(steps []migration) int { return steps[len(steps)-1].version }
+
+// ruledOut reports whether a perigee that knows a version of the schema cannot use it any more after
+// the steps that follow.
+func ruledOut(version int, steps []migration) bool {
+	return slices.ContainsFunc(steps, func(m migration) bool { return m.version > version && m.compatible > version })
+}
 
 const (
 	createSchemaVersion = `CREATE TABLE IF NOT EXISTS schema_version (

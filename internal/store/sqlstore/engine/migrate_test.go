@@ -136,6 +136,56 @@ func TestCopyBeforeMigration(t *testing.T) {
 	}
 }
 
+// Before a step after which the previous perigee cannot use the database, the copy is required: if
+// it cannot be made, the database stays as it is. A step that only adds is done without.
+func TestRequiredCopy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "perigee.db")
+	open := func(steps ...string) (tables, version int, err error) {
+		t.Helper()
+		files := fstest.MapFS{}
+		for i, text := range steps {
+			files[fmt.Sprintf("%04d_step.sql", i+1)] = &fstest.MapFile{Data: []byte(text)}
+		}
+		db, err := Open(t.Context(), Options{Path: path, Migrations: files, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return 0, 0, err
+		}
+		defer func() { _ = db.Close() }()
+		return db.version(t.Context())
+	}
+	const one, adds, three = "CREATE TABLE one (a TEXT)", "CREATE TABLE two (a TEXT)", "-- compatible_with: 3\nDROP TABLE two"
+	if _, _, err := open(one); err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []int{2, 3} { // a directory is where the copy would be
+		if err := os.MkdirAll(filepath.Join(CopyName(path, version), "in the way"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tables, version, err := open(one, adds); tables != 3 || version != 2 || err != nil {
+		t.Errorf("a step that adds: %d tables, version %d, %v", tables, version, err)
+	}
+	_, _, err := open(one, adds, three)
+	if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassUnavailable || !strings.Contains(e.Hint, "as it was") {
+		t.Errorf("without a copy: %v", err)
+	}
+	if tables, version, err := open(one, adds); tables != 3 || version != 2 || err != nil {
+		t.Errorf("after the refusal: %d tables, version %d, %v", tables, version, err)
+	}
+	if left, _ := filepath.Glob(path + ".before-*.*"); len(left) != 0 {
+		t.Errorf("a copy that failed has left %q", left)
+	}
+	if err := os.RemoveAll(CopyName(path, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if tables, version, err := open(one, adds, three); tables != 2 || version != 3 || err != nil {
+		t.Errorf("with a copy: %d tables, version %d, %v", tables, version, err)
+	}
+	if info, err := os.Stat(CopyName(path, 3)); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("the copy: %v", err)
+	}
+}
+
 func TestMigrationFilesCountUp(t *testing.T) {
 	for _, names := range [][]string{{}, {"0000_a.sql"}, {"0001_a.sql", "0003_c.sql"}, {"0001_a.sql", "0001_b.sql"}, {"first.sql"}} {
 		files := fstest.MapFS{}

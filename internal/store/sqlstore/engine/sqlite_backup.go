@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"perigee"
 )
 
 // Bounds of the copy that is kept of a database before it is migrated.
@@ -20,32 +22,40 @@ const (
 func CopyName(path string, version int) string { return path + ".before-" + strconv.Itoa(version) }
 
 // backUp makes a copy of the file, which the previous perigee can continue to use. Only the last
-// copy is kept. If the copy fails, the database is migrated all the same: each step is a
-// transaction.
-func (f *sqliteFile) backUp(ctx context.Context, version int, logger *slog.Logger) {
+// copy is kept. If required, the previous perigee cannot use the database after the migrations: then
+// an error is returned if there is no copy. Otherwise the database is migrated all the same, since
+// each step is a transaction, and a large one is not copied.
+func (f *sqliteFile) backUp(ctx context.Context, version int, required bool, logger *slog.Logger) error {
 	name := CopyName(f.path, version)
 	info, err := os.Stat(f.path)
-	if err == nil && info.Size() <= maxCopied {
-		if err = f.wantSpace(2*info.Size() + spareCopy); err == nil {
+	if err == nil && !required && info.Size() > maxCopied {
+		logger.InfoContext(ctx, "no copy of the database was made before its schema is changed: it is large", "database", f.path, "bytes", info.Size())
+		return nil
+	}
+	if err == nil {
+		if err = f.wantSpace("a copy of", 2*info.Size()+spareCopy); err == nil {
 			err = f.copyTo(ctx, name)
 		}
 	}
 	switch {
+	case err != nil && required:
+		e := perigee.Errorf(perigee.ClassUnavailable,
+			"the schema has to be changed so that older versions of perigee cannot use the database, and no copy of %s could be made before that: %w", f.path, err)
+		return e.WithHint("free space on the disk, and start again; the database is as it was")
 	case err != nil:
 		logger.WarnContext(ctx, "no copy of the database was made before its schema is changed", "database", f.path, "error", err)
-	case info.Size() > maxCopied:
-		logger.InfoContext(ctx, "no copy of the database was made before its schema is changed: it is large", "database", f.path, "bytes", info.Size())
-	default:
-		logger.InfoContext(ctx, "copied the database before its schema is changed", "copy", name)
-		older, _ := filepath.Glob(f.path + ".before-*") // a pattern in the path finds nothing
-		for _, path := range older {
-			version := strings.TrimPrefix(path, f.path+".before-")
-			// Files with other names belong to the user.
-			if _, err := strconv.Atoi(version); err == nil && path != name {
-				_ = os.Remove(path)
-			}
+		return nil
+	}
+	logger.InfoContext(ctx, "copied the database before its schema is changed", "copy", name)
+	older, _ := filepath.Glob(f.path + ".before-*") // a pattern in the path finds nothing
+	for _, path := range older {
+		version := strings.TrimPrefix(path, f.path+".before-")
+		// Files with other names belong to the user.
+		if _, err := strconv.Atoi(version); err == nil && path != name {
+			_ = os.Remove(path)
 		}
 	}
+	return nil
 }
 
 // copyTo writes a copy for the owner only; after an error there is no copy.

@@ -81,7 +81,7 @@ func logWhileMoving(pages pageCounts) int64 {
 func (f *sqliteFile) Compact(ctx context.Context, db *sql.DB, _ []string) (note string, err error) {
 	pages, err := countPages(ctx, db)
 	if err == nil {
-		err = f.wantSpace(logWhileMoving(pages))
+		err = f.wantSpace("compacting", logWhileMoving(pages))
 	}
 	if err == nil {
 		err = f.returnPages(ctx, db)
@@ -131,11 +131,11 @@ func (f *sqliteFile) returnPages(ctx context.Context, db *sql.DB) error {
 
 // wantSpace returns an error if the disk of the database has fewer free bytes. If the free space is
 // unknown, there is no error.
-func (f *sqliteFile) wantSpace(bytes int64) error {
+func (f *sqliteFile) wantSpace(doing string, bytes int64) error {
 	free, known := atomicfile.Free(filepath.Dir(f.path))
 	if !known || free >= bytes {
 		return nil
 	}
-	return perigee.Errorf(perigee.ClassUnavailable, "compacting %s needs %d KiB, and its disk has %d KiB left",
-		f.path, bytes>>10, free>>10).WithHint("%s", freeSpace)
+	return perigee.Errorf(perigee.ClassUnavailable, "%s %s needs %d KiB, and its disk has %d KiB left",
+		doing, f.path, bytes>>10, free>>10).WithHint("%s", freeSpace)
 }
