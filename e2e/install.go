@@ -113,6 +113,9 @@ func (c client) missing(reasons map[string]string) string {
 }
 
 func installOne(ctx context.Context, name string) (fresh bool, err error) {
+	if commit, ok := strings.CutPrefix(name, olderInstall); ok {
+		return buildOlder(ctx, commit)
+	}
 	switch name {
 	case goInstall:
 		if err := buildGo(ctx, name); err != nil {

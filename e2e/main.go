@@ -8,7 +8,7 @@
 // 2.8 GB), and so needs a package registry once. It is called by "make e2e", and imports nothing of
 // perigee: it starts the binary that was built from this tree, and looks at it from outside.
 //
-//	go run ./e2e [-all] [-only PATTERN] [-perigee BINARY] [-install] [-list]
+//	go run ./e2e [-all] [-only PATTERN] [-perigee BINARY] [-install] [-list] [-fixtures DIR]
 //
 // The clients run in a network namespace that has only loopback, where the system allows one,
 // because several of them call home when they start.
@@ -47,6 +47,7 @@ type options struct {
 	perigee string         // the binary to drive; built from this tree when empty
 	install bool           // only install and build
 	list    bool
+	fixture string // the directory to write fixtures of older versions to, and to end
 }
 
 func parse(args []string) (options, error) {
@@ -56,6 +57,7 @@ func parse(args []string) (options, error) {
 	only := flags.String("only", "", "of all scenarios, run those that match this regular expression, as in 'codex' or 'image'")
 	flags.StringVar(&o.perigee, "perigee", "", "drive this binary instead of building one")
 	flags.BoolVar(&o.list, "list", false, "say what would run, and end")
+	flags.StringVar(&o.fixture, "fixtures", "", "have the older versions of -only upgrade write data directories to this directory, and end")
 	flags.BoolVar(&o.install, "install", false, "install and build what would run, and end")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -95,6 +97,13 @@ func run(ctx context.Context, args []string, out io.Writer) (passed bool, err er
 	}
 	missing := install(ctx, wanted, out)
 	if opts.perigee, err = buildPerigee(ctx, opts.perigee); err != nil || opts.install {
+		return err == nil, err
+	}
+	if opts.fixture != "" {
+		dir, err := filepath.Abs(opts.fixture)
+		if err == nil {
+			err = writeFixtures(ctx, opts.perigee, dir)
+		}
 		return err == nil, err
 	}
 	if ran, passed, err := enterSandbox(ctx, args, missing, opts.perigee, out); ran {
