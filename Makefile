@@ -29,7 +29,7 @@ export GOFLAGS := $(GOFLAGS) -pgo=off
 
 PREFIX  ?= $(HOME)/.local
 
-.PHONY: help run building build install test full steady lint staticcheck slow race unraced mutate cross bench bench-peers bench-mitm chaos soak conformance h2spec fuzz vuln e2e e2e-all extension extension-test opencode-plugin opencode-plugin-test generate generated update release module clean
+.PHONY: help run building build install test full steady lint staticcheck slow race unraced mutate cross bench bench-peers bench-mitm chaos soak conformance h2spec fuzz vuln e2e e2e-all extension extension-test opencode-plugin opencode-plugin-test generate generated update release reproduce module clean
 
 ## help: list the targets
 help:
@@ -206,6 +206,10 @@ update:
 release:
 	@out="$(abspath $(OUT))" && cd tools/release && GOFLAGS= GOTOOLCHAIN="$$(cat toolchain.txt)" $(GO) run ./cmd -source ../.. -out "$$out" \
 		-version "$(VERSION)" -platforms "$(PLATFORMS)"$(if $(SNAPSHOT), -snapshot)
+
+## reproduce: build release VERSION for PLATFORMS twice, on what looks like two machines, and compare
+reproduce:
+	@./.ci/reproduce "$(VERSION)" "$(PLATFORMS)"
 
 ## module: rename the Go module to MODULE
 module:
