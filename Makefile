@@ -19,6 +19,10 @@ VERSION ?=
 OUT     ?= bin/release
 PLATFORMS ?=
 SNAPSHOT ?=
+KEY     ?=
+BASE_URL ?=
+NOTES   ?=
+INDEX   ?=
 
 export CGO_ENABLED := 0
 
@@ -202,10 +206,14 @@ generated:
 update:
 	$(GO) test . ./internal/store/config ./internal/daemon ./cmd/perigee -update
 
-## release: build the files of release VERSION for PLATFORMS (all) into OUT (bin/release); with SNAPSHOT=1, of any checkout
+## release: build the files of release VERSION for PLATFORMS (all) into OUT (bin/release), signed with KEY; docs/releasing.md has more
 release:
-	@out="$(abspath $(OUT))" && cd tools/release && GOFLAGS= GOTOOLCHAIN="$$(cat toolchain.txt)" $(GO) run ./cmd -source ../.. -out "$$out" \
-		-version "$(VERSION)" -platforms "$(PLATFORMS)"$(if $(SNAPSHOT), -snapshot)
+	@cd tools/release && GOFLAGS= GOTOOLCHAIN="$$(cat toolchain.txt)" $(GO) run ./cmd -source ../.. -out "$(call beside,$(OUT))" \
+		-version "$(VERSION)" -platforms "$(PLATFORMS)" -key "$(call beside,$(KEY))" -base-url "$(BASE_URL)" -notes "$(NOTES)" \
+		-index "$(call beside,$(INDEX))"$(if $(SNAPSHOT), -snapshot)
+
+# beside makes a path absolute, for a program that runs in another directory.
+beside = $(if $(1),$(if $(filter /%,$(firstword $(1))),$(1),$(CURDIR)/$(1)))
 
 ## reproduce: build release VERSION for PLATFORMS twice, on what looks like two machines, and compare
 reproduce:

@@ -21,6 +21,10 @@ type Options struct {
 	Out       string     // directory for the files; an earlier release in it is replaced
 	Version   string     // a semantic version without "v"
 	Platforms []Platform // empty for all
+	Key       string     // file of the SSH key that signs; empty for no signature
+	BaseURL   string     // https address of the directory where the files will be, for index and templates
+	Notes     string     // https address of the release notes, or empty
+	Index     string     // file with the index of earlier releases, or empty
 	Snapshot  bool       // accept changes that are not committed, and a tag at another commit
 	Log       io.Writer  // what has been written
 }
@@ -87,7 +91,8 @@ type release struct {
 	source
 	compiler *compiler
 	out      *output
-	shared   []file // completions and man pages
+	shared   []file   // completions and manual pages
+	files    []listed // for the index
 }
 
 // Build writes the files of a release. After an error, Out is as it was.
@@ -98,6 +103,9 @@ func Build(ctx context.Context, o Options) error {
 	}
 	if len(o.Platforms) == 0 {
 		o.Platforms = All
+	}
+	if err := errors.Join(checkKey(o.Key), checkURL("BASE_URL", o.BaseURL), checkURL("NOTES", o.Notes)); err != nil {
+		return err
 	}
 	from, err := inspect(ctx, o)
 	if err != nil {
@@ -115,7 +123,15 @@ func Build(ctx context.Context, o Options) error {
 	if err := r.write(ctx); err != nil {
 		return err
 	}
-	return r.out.commit()
+	if err := r.out.commit(); err != nil {
+		return err
+	}
+	last := sums + " is signed: " + sums + ".sig"
+	if r.Key == "" {
+		last = sums + " is NOT SIGNED: give an SSH key with KEY=FILE"
+	}
+	_, err = fmt.Fprintln(r.Log, last)
+	return err
 }
 
 func (r *release) write(ctx context.Context) error {
@@ -135,7 +151,10 @@ func (r *release) write(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
-	return r.out.writeSums()
+	if err := errors.Join(r.index(), r.templates(), r.out.writeSums()); err != nil || r.Key == "" {
+		return err
+	}
+	return r.out.sign(ctx, r.Key)
 }
 
 // platform writes the files for one platform. The program has been compiled to the path binary.
@@ -155,12 +174,12 @@ func (r *release) platform(ctx context.Context, p Platform, binary string) error
 	if err != nil {
 		return err
 	}
-	return r.add(fmt.Sprintf("perigee_%s_%s.cdx.json", r.Version, p), parts)
+	return r.add(r.dir(p.String())+".cdx.json", parts)
 }
 
 // archive writes the archive for a platform. All its files are in one directory.
 func (r *release) archive(p Platform, files []file) error {
-	dir := fmt.Sprintf("perigee_%s_%s", r.Version, p)
+	dir := r.dir(p.String())
 	var content []byte
 	var err error
 	name := dir + ".tar.gz"
@@ -173,7 +192,11 @@ func (r *release) archive(p Platform, files []file) error {
 	if err != nil {
 		return err
 	}
-	return r.add(name, content)
+	if err := r.add(name, content); err != nil {
+		return err
+	}
+	r.list(p, "archive", name)
+	return nil
 }
 
 // add writes one file of the release.

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -154,11 +155,15 @@ func TestWrongSourcesAreRefused(t *testing.T) {
 
 func TestFailedReleaseLeavesTheEarlierOne(t *testing.T) {
 	source := checkout(t)
-	o := options(t, source)
+	o, log := options(t, source), new(bytes.Buffer)
+	o.Log = log
 	if err := Build(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	before := read(t, o.Out)
+	if before["SHA256SUMS.sig"] != "" || !strings.HasSuffix(log.String(), "SHA256SUMS is NOT SIGNED: give an SSH key with KEY=FILE\n") {
+		t.Errorf("a release without a key has a signature, or does not report that: %q", log)
+	}
 
 	write(t, source, map[string]string{"cmd/perigee/main.go": "package main\n\nfunc main() { undefined() }\n"})
 	o.Snapshot = true

@@ -30,12 +30,16 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.Out, "out", "", "`directory` for the files of the release")
 	flags.StringVar(&o.Version, "version", "", "`version`, such as 0.1.0")
 	platforms := flags.String("platforms", "", "`names` such as linux/amd64,darwin/arm64; empty for all")
+	flags.StringVar(&o.Key, "key", "", "`file` of an SSH key that signs the checksums")
+	flags.StringVar(&o.BaseURL, "base-url", "", "https `address` of the directory where the files will be")
+	flags.StringVar(&o.Notes, "notes", "", "https `address` of the release notes")
+	flags.StringVar(&o.Index, "index", "", "`file` with the index of the earlier releases")
 	flags.BoolVar(&o.Snapshot, "snapshot", false, "accept changes that are not committed, and a tag at another commit")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 || o.Out == "" {
-		return errors.New("usage: release -version VERSION -out DIR [-source DIR] [-platforms NAMES] [-snapshot]")
+		return errors.New("usage: release -version VERSION -out DIR [-source DIR] [-platforms NAMES] [-key FILE] [-base-url URL] [-notes URL] [-index FILE] [-snapshot]")
 	}
 	var err error
 	if o.Platforms, err = release.ParsePlatforms(*platforms); err != nil {
