@@ -27,6 +27,9 @@ type field struct {
 	required bool
 	usual    bool // not required, but part of examples
 	example  string
+	// deprecated is empty, or since which version the key is, and what replaces it: "since 0.2.0;
+	// use limits.body". It stays for one minor version at least; see docs/stability.md.
+	deprecated string
 }
 
 // fieldsOf lists the fields of a struct in order, and is nil for other types. The result must not
@@ -59,6 +62,7 @@ func readTags(t reflect.Type, index int) *field {
 		index: index, name: sf.Tag.Get("yaml"), path: t.Name() + "." + sf.Name, typ: sf.Type,
 		enum: list("enum"), kinds: list("kinds"), format: sf.Tag.Get("format"), min: sf.Tag.Get("min"), max: sf.Tag.Get("max"),
 		required: sf.Tag.Get("required") == "true", usual: sf.Tag.Get("usual") == "true", example: sf.Tag.Get("example"),
+		deprecated: sf.Tag.Get("deprecated"),
 	}
 	if preset, ok := sf.Tag.Lookup("default"); ok {
 		f.preset = &preset

@@ -75,6 +75,9 @@ func mappingSchema(t reflect.Type) object {
 		if f.preset != nil {
 			property = append(property, member{"default", presetJSON(f, *f.preset)})
 		}
+		if f.deprecated != "" {
+			property = append(property, member{"deprecated", true})
+		}
 		properties = append(properties, member{f.name, property})
 		if f.required {
 			required = append(required, f.name)

@@ -125,6 +125,9 @@ func entry(b *strings.Builder, f *field, key string, top bool) {
 		fmt.Fprintf(b, "\n### %s\n\n%s\n", key, paragraph(explain(f)))
 	}
 	facts := []string{"Type: " + typeText(f)}
+	if f.deprecated != "" {
+		facts = []string{"Deprecated " + f.deprecated, typeText(f)}
+	}
 	if f.required {
 		facts[0] += ", required"
 	}

@@ -20,6 +20,7 @@ import (
 // before; loader.problem and loader.warn ignore values that were refused already.
 func (l *loader) validate() {
 	l.checkFields()
+	l.warnAboutDeprecated(l.Config)
 	l.checkDataDir()
 	l.checkKeys()
 	l.checkListener()
@@ -43,6 +44,17 @@ func (l *loader) checkFields() {
 	walkSettings(l.Config, func(s setting) bool {
 		if !s.item && s.field.required && !l.isSet(s.key) {
 			l.problem(s.key, fmt.Sprintf("%s needs %s", parentKey(s.key), s.field.name), "add "+s.field.name+": "+exampleOf(s.field))
+		}
+		return true
+	})
+}
+
+// warnAboutDeprecated warns about each key that is set although it is deprecated, in the struct that
+// c points to.
+func (l *loader) warnAboutDeprecated(c any) {
+	walkSettings(c, func(s setting) bool {
+		if !s.item && s.field.deprecated != "" && l.isSet(s.key) {
+			l.warn(s.key, "%s is deprecated %s", s.key, s.field.deprecated)
 		}
 		return true
 	})
