@@ -23,6 +23,7 @@ KEY     ?=
 BASE_URL ?=
 NOTES   ?=
 INDEX   ?=
+MAINTAINER ?=
 
 export CGO_ENABLED := 0
 
@@ -33,7 +34,7 @@ export GOFLAGS := $(GOFLAGS) -pgo=off
 
 PREFIX  ?= $(HOME)/.local
 
-.PHONY: help run building build install test full steady lint staticcheck slow race unraced mutate cross bench bench-peers bench-mitm chaos soak conformance h2spec fuzz vuln e2e e2e-all extension extension-test opencode-plugin opencode-plugin-test generate generated update release reproduce module clean
+.PHONY: help run building build install test full steady lint staticcheck slow race unraced mutate cross bench bench-peers bench-mitm chaos soak conformance h2spec fuzz vuln e2e e2e-all extension extension-test opencode-plugin opencode-plugin-test generate generated update release packages reproduce module clean
 
 ## help: list the targets
 help:
@@ -75,7 +76,7 @@ QUICK = -vet=off -p $(if $(RACE),4,8) -parallel $(if $(RACE),4,8) -timeout 10m
 RACED = -race -cpu=1 -gcflags='modernc.org/sqlite/lib=-race=false'
 
 ## full: test, and what needs minutes: slow tests, staticcheck, builds and vet for other systems
-full: test staticcheck slow cross
+full: test staticcheck slow cross packages
 
 ## steady: run make test N (20) times, without cached results and with four busy loops beside it; each run must pass
 steady:
@@ -210,10 +211,14 @@ update:
 release:
 	@cd tools/release && GOFLAGS= GOTOOLCHAIN="$$(cat toolchain.txt)" $(GO) run ./cmd -source ../.. -out "$(call beside,$(OUT))" \
 		-version "$(VERSION)" -platforms "$(PLATFORMS)" -key "$(call beside,$(KEY))" -base-url "$(BASE_URL)" -notes "$(NOTES)" \
-		-index "$(call beside,$(INDEX))"$(if $(SNAPSHOT), -snapshot)
+		-index "$(call beside,$(INDEX))" -maintainer "$(MAINTAINER)"$(if $(SNAPSHOT), -snapshot)
 
 # beside makes a path absolute, for a program that runs in another directory.
 beside = $(if $(1),$(if $(filter /%,$(firstword $(1))),$(1),$(CURDIR)/$(1)))
+
+# packages tests what go test in tools/release does not, because nfpm has forty modules, which take a minute to compile.
+packages:
+	cd tools/release && $(GO) vet ./... && $(GO) test ./packages
 
 ## reproduce: build release VERSION for PLATFORMS twice, on what looks like two machines, and compare
 reproduce:

@@ -17,16 +17,18 @@ import (
 
 // Options say which release is built, and where its files are written.
 type Options struct {
-	Source    string     // root of the checkout
-	Out       string     // directory for the files; an earlier release in it is replaced
-	Version   string     // a semantic version without "v"
-	Platforms []Platform // empty for all
-	Key       string     // file of the SSH key that signs; empty for no signature
-	BaseURL   string     // https address of the directory where the files will be, for index and templates
-	Notes     string     // https address of the release notes, or empty
-	Index     string     // file with the index of earlier releases, or empty
-	Snapshot  bool       // accept changes that are not committed, and a tag at another commit
-	Log       io.Writer  // what has been written
+	Source     string     // root of the checkout
+	Out        string     // directory for the files; an earlier release in it is replaced
+	Version    string     // a semantic version without "v"
+	Platforms  []Platform // empty for all
+	Key        string     // file of the SSH key that signs; empty for no signature
+	BaseURL    string     // https address of the directory where the files will be, for index and templates
+	Notes      string     // https address of the release notes, or empty
+	Maintainer string     // "NAME <ADDRESS>" for packages
+	Pack       packager   // writes packages; nil for none
+	Index      string     // file with the index of earlier releases, or empty
+	Snapshot   bool       // accept changes that are not committed, and a tag at another commit
+	Log        io.Writer  // what has been written
 }
 
 // A Platform is a system that perigee is built for.
@@ -167,7 +169,7 @@ func (r *release) platform(ctx context.Context, p Platform, binary string) error
 	if err != nil {
 		return err
 	}
-	if err := r.archive(p, files); err != nil {
+	if err := errors.Join(r.archive(p, files), r.packages(p, files)); err != nil {
 		return err
 	}
 	parts, err := sbom(r.Version, binary, modules)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"perigee/tools/release"
+	"perigee/tools/release/packages"
 )
 
 func main() {
@@ -24,7 +25,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	o := release.Options{Log: os.Stdout}
+	o := release.Options{Log: os.Stdout, Pack: packages.Pack}
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.StringVar(&o.Source, "source", ".", "`directory` of the checkout")
 	flags.StringVar(&o.Out, "out", "", "`directory` for the files of the release")
@@ -33,13 +34,14 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.Key, "key", "", "`file` of an SSH key that signs the checksums")
 	flags.StringVar(&o.BaseURL, "base-url", "", "https `address` of the directory where the files will be")
 	flags.StringVar(&o.Notes, "notes", "", "https `address` of the release notes")
+	flags.StringVar(&o.Maintainer, "maintainer", "", "`name` and address for packages: Ada <ada@example.com>")
 	flags.StringVar(&o.Index, "index", "", "`file` with the index of the earlier releases")
 	flags.BoolVar(&o.Snapshot, "snapshot", false, "accept changes that are not committed, and a tag at another commit")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 || o.Out == "" {
-		return errors.New("usage: release -version VERSION -out DIR [-source DIR] [-platforms NAMES] [-key FILE] [-base-url URL] [-notes URL] [-index FILE] [-snapshot]")
+		return errors.New("usage: release -version VERSION -out DIR [-source DIR] [-platforms NAMES] [-key FILE] [-base-url URL] [-notes URL] [-index FILE] [-maintainer NAME] [-snapshot]")
 	}
 	var err error
 	if o.Platforms, err = release.ParsePlatforms(*platforms); err != nil {

@@ -1,0 +1,13 @@
+#!/bin/sh
+# After the files of the package are removed. What users have recorded, /var/lib/perigee and its owner, always stays.
+set -e
+
+if [ -d /run/systemd/system ]; then
+	systemctl daemon-reload || true
+fi
+if [ "$1" = purge ]; then
+	rm -rf /etc/perigee /etc/systemd/system/perigee.service.d /etc/systemd/system/perigee.socket.d
+	if rmdir /var/lib/perigee 2>/dev/null || [ ! -e /var/lib/perigee ]; then
+		! getent passwd perigee >/dev/null || userdel perigee || true
+	fi
+fi
