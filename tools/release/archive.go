@@ -8,6 +8,7 @@ import (
 	"compress/gzip"
 	"io"
 	"io/fs"
+	"strings"
 	"time"
 )
 
@@ -19,7 +20,7 @@ func (f file) mode() fs.FileMode {
 }
 
 // tarred returns a gzip-compressed tar archive of files, in their order, in a directory of the given
-// name. Owner and group are 0, and the header of gzip has neither a name nor a time.
+// name. A name that ends in a slash is an empty directory. Owner and group are 0, and the header of gzip has neither a name nor a time.
 func tarred(dir string, files []file, modified time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	compressed, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
@@ -30,6 +31,9 @@ func tarred(dir string, files []file, modified time.Time) ([]byte, error) {
 	for _, f := range files {
 		header := &tar.Header{Typeflag: tar.TypeReg, Name: dir + "/" + f.name, Size: int64(len(f.content)), Mode: int64(f.mode()),
 			ModTime: modified, Format: tar.FormatUSTAR}
+		if strings.HasSuffix(f.name, "/") {
+			header.Typeflag, header.Mode = tar.TypeDir, 0o700
+		}
 		if err := w.WriteHeader(header); err != nil {
 			return nil, err
 		}

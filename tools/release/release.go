@@ -95,6 +95,7 @@ type release struct {
 	out      *output
 	shared   []file   // completions and manual pages
 	files    []listed // for the index
+	images   []file   // for containers
 }
 
 // Build writes the files of a release. After an error, Out is as it was.
@@ -153,7 +154,7 @@ func (r *release) write(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
-	if err := errors.Join(r.index(), r.templates(), r.out.writeSums()); err != nil || r.Key == "" {
+	if err := errors.Join(r.container(), r.index(), r.templates(), r.out.writeSums()); err != nil || r.Key == "" {
 		return err
 	}
 	return r.out.sign(ctx, r.Key)
@@ -169,6 +170,7 @@ func (r *release) platform(ctx context.Context, p Platform, binary string) error
 	if err != nil {
 		return err
 	}
+	r.collect(p, files)
 	if err := errors.Join(r.archive(p, files), r.packages(p, files)); err != nil {
 		return err
 	}

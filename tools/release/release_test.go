@@ -3,6 +3,7 @@ package release
 import (
 	"bytes"
 	"crypto/sha256"
+	"crypto/x509"
 	"fmt"
 	"maps"
 	"os"
@@ -93,6 +94,39 @@ func TestArchiveHasItsFilesInOrder(t *testing.T) {
 	}
 	if checked != len(files)-1 {
 		t.Errorf("%s has %d of %d files", sums, checked, len(files)-1)
+	}
+}
+
+// TestContainerHasItsFiles looks for each file that dist/Containerfile copies. Images are for Linux.
+func TestContainerHasItsFiles(t *testing.T) {
+	r := releaseRig(t, nil)
+	for _, p := range []Platform{{"linux", "arm64"}, {"darwin", "amd64"}} {
+		r.collect(p, []file{{"perigee", []byte(p.OS), true}, {"NOTICE", []byte("notice"), false}, {"README.md", nil, false}})
+	}
+	if err := r.container(); err != nil {
+		t.Fatal(err)
+	}
+	name := r.dir("container") + ".tar.gz"
+	headers, contents := unpack(t, name, read(t, r.out.part)[name])
+	copied := 0
+	for line := range strings.Lines(contents["Containerfile"]) {
+		fields := strings.Fields(strings.ReplaceAll(line, "${TARGETARCH}", "arm64"))
+		if len(fields) < 3 || fields[0] != "COPY" {
+			continue
+		}
+		for _, source := range fields[1 : len(fields)-1] {
+			if !strings.HasPrefix(source, "--") && headers[source] == nil {
+				t.Errorf("the archive has no %s", source)
+			}
+			copied++
+		}
+	}
+	if copied < 6 || len(headers) != 7 || headers["data/"].Mode != 0o700 || headers["arm64/perigee"].Mode != 0o755 {
+		t.Errorf("%d files are copied, the archive has %d", copied, len(headers))
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM([]byte(contents["ca-certificates.crt"])) || strings.Count(contents["ca-certificates.crt"], "BEGIN CERTIFICATE") < 80 {
+		t.Error("there are fewer than 80 certificates")
 	}
 }
 

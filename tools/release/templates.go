@@ -34,7 +34,7 @@ func (r *release) templates() error {
 		}
 		content, err := r.fill(string(text))
 		if errors.Is(err, errMissing) {
-			if _, err := fmt.Fprintf(r.Log, "%s: not written: %v\n", filepath.Base(at), err); err != nil {
+			if _, err := fmt.Fprintf(r.Log, "%s: not written: it is for platforms that are not in this release\n", filepath.Base(at)); err != nil {
 				return err
 			}
 			continue
