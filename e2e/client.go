@@ -16,6 +16,7 @@ type client struct {
 	carried   bool      // its calls travel inside those of a language server
 	simulator bool      // it speaks to the simulator, without perigee in between
 	provider  *provider // answers; nil for the daemons of the stage
+	older     string    // the commit of an older perigee that it needs, beside install
 
 	// run tells the report the outcome of every scenario of c, even when the client itself cannot
 	// run.
@@ -37,7 +38,7 @@ const (
 
 func allClients() []client {
 	return slices.Concat(published(), javascriptSDKs(), goSDKs(), simulatorSDKs(), editorWindows(), agents(), providerClients(), openCodePlugins(), carriedClients(), printed(), dashboards(),
-		troubledStreams(), movedNetworks(), interceptions(), redirections(), observers(), headlessServers(), teams(), modelContext(), connections(), firstUseClients(), upgrades())
+		troubledStreams(), movedNetworks(), interceptions(), redirections(), observers(), headlessServers(), teams(), modelContext(), connections(), firstUseClients(), upgrades(), rollingUpgrades())
 }
 
 // choose keeps the clients and scenarios that are to run: those that the pattern finds in "client:

@@ -96,6 +96,9 @@ func install(ctx context.Context, clients []client, out io.Writer) (missing map[
 
 // installs returns the folders of the cache that a client needs.
 func (c client) installs() []string {
+	if c.older != "" {
+		return []string{c.install, olderInstall + c.older}
+	}
 	if c.provider != nil {
 		return []string{c.install, goInstall} // which reads the requests to the provider
 	}

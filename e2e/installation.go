@@ -27,6 +27,7 @@ type installation struct {
 	config string
 	data   string
 	daemon *process
+	key    string // of the client; installationKey if empty
 	rounds int
 	kept   kept
 }
@@ -119,7 +120,7 @@ func (in *installation) do(ctx context.Context, method, path, body string) ([]by
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("X-Api-Key", installationKey)
+	req.Header.Set("X-Api-Key", cmp.Or(in.key, installationKey))
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
