@@ -54,7 +54,7 @@ func openStore(ctx context.Context, opts Options) (*sqlstore.Store, error) {
 		return nil, err
 	}
 	options := StoreOptions(cfg)
-	options.Now, options.Logger = opts.Now, opts.Logger
+	options.Now, options.Logger, options.Additive = opts.Now, opts.Logger, true
 	return sqlstore.Open(ctx, options)
 }
 

@@ -34,7 +34,9 @@ func StoreReport(ctx context.Context, cfg *config.Config) (report perigee.StoreR
 // CountCalls adds all calls to the daily sums of the store, without a daemon. It fails if the
 // database cannot be written.
 func CountCalls(ctx context.Context, cfg *config.Config) error {
-	store, err := sqlstore.Open(ctx, StoreOptions(cfg))
+	options := StoreOptions(cfg)
+	options.Additive = true
+	store, err := sqlstore.Open(ctx, options)
 	if err != nil {
 		return err
 	}

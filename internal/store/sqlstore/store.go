@@ -38,6 +38,9 @@ type Options struct {
 	Now      func() time.Time // time.Now if nil
 	Logger   *slog.Logger     // nil discards all records
 	ReadOnly bool             // read existing data; create and change nothing
+	// Additive is for processes that may run beside a daemon of an older version: if the schema has
+	// to be changed so that it cannot use the database any more, the error is ErrOlder.
+	Additive bool
 }
 
 // A Store is an open database. Its methods may be called from many goroutines at once, and several
@@ -113,7 +116,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	var err error
 	s.db, err = engine.Open(ctx, engine.Options{Path: opts.Path, URL: opts.URL, ReadOnly: opts.ReadOnly,
-		Migrations: migrations(), Now: s.now, Logger: s.logger})
+		Additive: opts.Additive, Migrations: migrations(), Now: s.now, Logger: s.logger})
 	if err != nil {
 		return nil, err
 	}

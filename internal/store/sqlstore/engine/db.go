@@ -19,10 +19,13 @@ import (
 
 // Options select the database to open.
 type Options struct {
-	Path       string         // of the SQLite file
-	URL        perigee.Secret // postgres://…; then Path is not used
-	ReadOnly   bool           // create and change nothing
-	Migrations fs.FS          // 0015_name.sql and so on: see readMigrations
+	Path     string         // of the SQLite file
+	URL      perigee.Secret // postgres://…; then Path is not used
+	ReadOnly bool           // create and change nothing
+	// Additive refuses a migration after which older versions cannot use the database, because a
+	// daemon of one may be running.
+	Additive   bool
+	Migrations fs.FS // 0015_name.sql and so on: see readMigrations
 	Now        func() time.Time
 	Logger     *slog.Logger
 }
@@ -136,6 +139,11 @@ func (db *DB) open(ctx context.Context, migrations []migration, opts Options) (e
 		return e
 	case opts.ReadOnly:
 		return nil
+	case opts.Additive && version > 0 && version < known && ruledOut(version, migrations):
+		e := perigee.Errorf(perigee.ClassUnavailable, "the database %s is at schema version %d, and version %d of this perigee excludes older ones",
+			db.Name, version, known).WithHint("run `perigee serve --replace`, which ends an older daemon and migrates the database")
+		e.Cause = ErrOlder
+		return e
 	case version < 0 && tables > 0:
 		return perigee.Errorf(perigee.ClassInvalid, "%s is a database of another program", db.Name).WithHint("%s", db.elsewhere)
 	}

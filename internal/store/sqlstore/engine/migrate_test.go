@@ -137,16 +137,17 @@ func TestCopyBeforeMigration(t *testing.T) {
 }
 
 // Before a step after which the previous perigee cannot use the database, the copy is required: if
-// it cannot be made, the database stays as it is. A step that only adds is done without.
+// it cannot be made, the database stays as it is. A step that only adds is done without. Commands,
+// beside which an older daemon may be running, make only steps that add.
 func TestRequiredCopy(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "perigee.db")
+	path, additive := filepath.Join(t.TempDir(), "perigee.db"), true
 	open := func(steps ...string) (tables, version int, err error) {
 		t.Helper()
 		files := fstest.MapFS{}
 		for i, text := range steps {
 			files[fmt.Sprintf("%04d_step.sql", i+1)] = &fstest.MapFile{Data: []byte(text)}
 		}
-		db, err := Open(t.Context(), Options{Path: path, Migrations: files, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+		db, err := Open(t.Context(), Options{Path: path, Additive: additive, Migrations: files, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return 0, 0, err
 		}
@@ -165,6 +166,11 @@ func TestRequiredCopy(t *testing.T) {
 	if tables, version, err := open(one, adds); tables != 3 || version != 2 || err != nil {
 		t.Errorf("a step that adds: %d tables, version %d, %v", tables, version, err)
 	}
+	additive = true
+	if _, _, err := open(one, adds, three); !errors.Is(err, ErrOlder) || !strings.Contains(err.Error(), "perigee serve --replace") {
+		t.Errorf("beside a daemon of an older version: %v", err)
+	}
+	additive = false
 	_, _, err := open(one, adds, three)
 	if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassUnavailable || !strings.Contains(e.Hint, "as it was") {
 		t.Errorf("without a copy: %v", err)
