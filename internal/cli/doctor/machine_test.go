@@ -209,7 +209,8 @@ func TestStoreOfANewerPerigee(t *testing.T) {
 	for _, step := range []struct{ statement, copy, fix string }{
 		{"INSERT INTO schema_version (version, name, applied_us) VALUES (99, 'future', 0)", "", ""},
 		{"UPDATE schema_version SET compatible_with = 98 WHERE version = 99", "", "perigee version"},
-		{"", path + ".before-98", "mv " + path + ".before-98 " + path + " && rm -f"},
+		{"", path + ".before-my-experiment", "perigee version"},
+		{"", path + ".before-98", "rm -f " + path + "-wal " + path + "-shm && mv " + path + ".before-98 " + path},
 	} {
 		if _, err := db.Exec(step.statement); err != nil {
 			t.Fatal(err)

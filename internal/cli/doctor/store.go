@@ -73,8 +73,10 @@ func moveAway(dir, path string) string {
 // from before it, if there is one.
 func newerFix(options sqlstore.Options) string {
 	if options.URL.IsZero() {
-		if copies, _ := filepath.Glob(options.Path + ".before-*"); len(copies) == 1 {
-			return "mv " + commandLine(copies[0]) + " " + commandLine(options.Path) + " && rm -f " + commandLine(options.Path+"-wal") + " " + commandLine(options.Path+"-shm")
+		if copies := sqlstore.Copies(options.Path); len(copies) == 1 {
+			// A log that is left would be applied to the copy.
+			return "rm -f " + commandLine(options.Path+"-wal") + " " + commandLine(options.Path+"-shm") +
+				" && mv " + commandLine(copies[0]) + " " + commandLine(options.Path)
 		}
 	}
 	return "perigee version"

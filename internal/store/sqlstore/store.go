@@ -43,6 +43,9 @@ type Options struct {
 	Additive bool
 }
 
+// Copies returns the copies of an SQLite file that were made before its schema was changed.
+func Copies(path string) []string { return engine.Copies(path) }
+
 // A Store is an open database. Its methods may be called from many goroutines at once, and several
 // processes may have the same database open.
 type Store struct {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,15 +48,22 @@ func (f *sqliteFile) backUp(ctx context.Context, version int, required bool, log
 		return nil
 	}
 	logger.InfoContext(ctx, "copied the database before its schema is changed", "copy", name)
-	older, _ := filepath.Glob(f.path + ".before-*") // a pattern in the path finds nothing
-	for _, path := range older {
-		version := strings.TrimPrefix(path, f.path+".before-")
-		// Files with other names belong to the user.
-		if _, err := strconv.Atoi(version); err == nil && path != name {
+	for _, path := range Copies(f.path) {
+		if path != name {
 			_ = os.Remove(path)
 		}
 	}
 	return nil
+}
+
+// Copies returns the copies of a file that were made before it was migrated. Files with other names
+// belong to the user.
+func Copies(path string) []string {
+	list, _ := filepath.Glob(path + ".before-*") // a pattern in the path finds nothing
+	return slices.DeleteFunc(list, func(name string) bool {
+		_, err := strconv.Atoi(strings.TrimPrefix(name, path+".before-"))
+		return err != nil
+	})
 }
 
 // copyTo writes a copy for the owner only; after an error there is no copy.
