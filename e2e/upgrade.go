@@ -13,6 +13,7 @@ import (
 const (
 	backAndForth  = "forward, back and forward"
 	otherCommands = "commands of the other version"
+	restoredCopy  = "the copy is restored"
 )
 
 // upgrades are older versions of perigee, whose data this version uses, and the other way round.
@@ -20,7 +21,7 @@ func upgrades() (list []client) {
 	for _, commit := range olderVersions {
 		list = append(list, client{
 			name: "upgrade from " + commit, version: "schema 15", install: olderInstall + commit,
-			scenarios: []string{backAndForth, otherCommands}, together: true,
+			scenarios: []string{backAndForth, restoredCopy, otherCommands}, together: true,
 			run: func(ctx context.Context, s *stage, c client, r *report) {
 				for i, scenario := range c.scenarios {
 					limited, cancel := context.WithTimeout(ctx, 5*time.Minute)
@@ -43,6 +44,9 @@ func (in *installation) scenario(ctx context.Context, name, older string) error 
 	}
 	if name == otherCommands {
 		return in.mix(ctx, older)
+	}
+	if name == restoredCopy {
+		return in.restore(ctx, older)
 	}
 	for i, binary := range []string{older, in.stage.binary, older, in.stage.binary} {
 		if err := in.turn(ctx, binary); err != nil {
@@ -142,6 +146,32 @@ func (in *installation) toggle(ctx context.Context, binary string) error {
 	in.kept.Disabled = ""
 	_, err := in.command(ctx, binary, "account", "enable", email)
 	return err
+}
+
+// restore goes back with the copy of the database from before the upgrade, as docs/service.md
+// describes it. What the new version has recorded is gone, and everything before that is there.
+func (in *installation) restore(ctx context.Context, older string) error {
+	if err := in.turn(ctx, older); err != nil {
+		return err
+	}
+	before, err := json.Marshal(in.kept)
+	if err != nil {
+		return err
+	}
+	if err := in.turn(ctx, in.stage.binary); err != nil {
+		return err
+	}
+	if err := in.checkCopy(); err != nil {
+		return err
+	}
+	if _, err := output(ctx, in.data, nil, "sh", "-c", "rm -f perigee.db-wal perigee.db-shm && mv perigee.db.before-* perigee.db"); err != nil {
+		return err
+	}
+	in.kept, in.rounds = kept{}, 1
+	if err := json.Unmarshal(before, &in.kept); err != nil {
+		return err
+	}
+	return in.turn(ctx, older)
 }
 
 // checkCopy reports an error unless the database was copied before the new version changed it.
