@@ -228,6 +228,7 @@ reproduce:
 module:
 	@test -n "$(MODULE)" || { echo "say which path: make module MODULE=example.com/you/perigee" >&2; exit 2; }
 	@old=$$($(GO) list -m) && $(GO) mod edit -module "$(MODULE)" && \
+	(cd tools/release && $(GO) mod edit -module "$(MODULE)/tools/release") && \
 	find . -name '*.go' -not -path './e2e/*/*' -exec env OLD="$$old" NEW="$(MODULE)" perl -pi -e \
 		's{^(\s*(?:import )?(?:[\w.]+ )?")\Q$$ENV{OLD}\E(/[^"]*)?("\s*)$$}{$$1$$ENV{NEW}$$2$$3}; s{"\Q$$ENV{OLD}\E(/[^"]*)?"}{"$$ENV{NEW}$$1"}g if $$ARGV =~ m{/deps_test\.go$$}' {} +
 	@OLD="$$(sed -n 's|.*go_package = "\(.*\)/gen/.*|\1|p' proto/gemini_coder/gemini_coder.proto)" && test -n "$$OLD" && \

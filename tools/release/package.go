@@ -145,12 +145,14 @@ func (r *release) install(f file, pack Package) ([]PackageFile, error) {
 // debian returns the files that only packages of Debian have.
 func (r *release) debian(maintainer string) ([]PackageFile, error) {
 	doc := "/usr/share/doc/perigee/"
-	copyright := "perigee is licensed under the Apache License, Version 2.0; /usr/share/common-licenses/Apache-2.0 has its text.\n" +
+	copyright := "Copyright the authors of perigee.\n\nperigee is licensed under the Apache License, Version 2.0; /usr/share/common-licenses/Apache-2.0 has its text.\n" +
 		"The licenses and copyrights of the parts that it contains are in " + doc + "NOTICE.\n"
 	log := fmt.Sprintf("perigee (%s-1) stable; urgency=medium\n\n  * %schangelog.gz lists the changes.\n\n -- %s  %s\n",
 		strings.Replace(r.Version, "-", "~", 1), doc, maintainer, r.time.Format(time.RFC1123Z))
-	// A program of Go has no other form.
-	overrides := "perigee: statically-linked-binary [usr/bin/perigee]\n"
+	// A program of Go has no other form. The scripts are those of the rpm package, too, and look for
+	// systemctl first.
+	overrides := "perigee: statically-linked-binary *\nperigee: maintainer-script-calls-systemctl *\n" +
+		"perigee: initial-upload-closes-no-bugs *\n"
 	return []PackageFile{
 		{Path: doc + "copyright", Content: []byte(copyright), Mode: 0o644},
 		{Path: doc + "changelog.Debian.gz", Content: compress([]byte(log)), Mode: 0o644},

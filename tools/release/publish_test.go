@@ -187,3 +187,14 @@ func releaseRig(t *testing.T, platforms []Platform) *release {
 	}
 	return r
 }
+
+// TestWorkflowUsesTheSameGo compares the version in the workflow with the one that releases need.
+func TestWorkflowUsesTheSameGo(t *testing.T) {
+	workflow, err := os.ReadFile(filepath.Join("..", "..", ".github", "workflows", "release.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `go-version: "` + strings.TrimPrefix(strings.TrimSpace(toolchainFile), "go") + `"`; !strings.Contains(string(workflow), want) {
+		t.Errorf("release.yml does not have %s", want)
+	}
+}

@@ -50,6 +50,12 @@ func Pack(p release.Package) (name string, content []byte, err error) {
 		info.Contents = append(info.Contents, &files.Content{Source: source, Destination: f.Path, Type: kind,
 			FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: f.Mode, MTime: p.Modified}})
 	}
+	if p.Format == "rpm" { // dpkg knows the directories of its files, rpm those that a package names
+		for _, owned := range []string{"/etc/perigee", "/usr/share/doc/perigee", "/usr/share/licenses/perigee"} {
+			info.Contents = append(info.Contents, &files.Content{Destination: owned, Type: files.TypeDir,
+				FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o755, MTime: p.Modified}})
+		}
+	}
 	for name, to := range map[string]*string{
 		"postinstall": &info.Scripts.PostInstall, "preremove": &info.Scripts.PreRemove, "postremove": &info.Scripts.PostRemove,
 	} {

@@ -82,7 +82,7 @@ func TestToolsReadThePackages(t *testing.T) {
 	})
 	t.Run("rpm", func(t *testing.T) {
 		has(read("rpm", "rpm", "-qip"), "Version     : 0.1.0~rc.1\n", "Architecture: armv6hl\n", "Build Host  : localhost\n", "License     : Apache-2.0\n")
-		has(read("rpm", "rpm", "-qlvp"), "-rwxr-xr-x    1 root     root                  2097152 Nov 14  2023 /usr/bin/perigee\n")
+		has(read("rpm", "rpm", "-qlvp"), "-rwxr-xr-x    1 root     root                  2097152 Nov 14  2023 /usr/bin/perigee\n", "Nov 14  2023 /etc/perigee\n")
 		has(read("rpm", "rpm", "-qp", "--configfiles"), "/etc/perigee/config.yaml\n")
 		has(read("rpm", "rpm", "-qp", "--scripts"), "# after", "# before", "# removed")
 	})
