@@ -34,6 +34,8 @@ var program = cli.Program{
 		{Name: "serve", Summary: "run the gateway in the foreground", Run: serve},
 		{Name: "stop", Summary: "stop the running daemon after its open calls", Run: stopCommand},
 		{Name: "health", Summary: "report whether the running daemon can answer calls", JSON: true, Run: healthCommand},
+		{Name: "service", Summary: "run the gateway as a service of your account or the system", JSON: true, Run: service,
+			Subcommands: []string{"install", "status", "remove"}},
 		{Name: "run", Summary: "start a coding agent that uses perigee", Run: connectcmd.Run},
 		{Name: "connect", Summary: "write the settings of a coding agent or editor, or undo that", JSON: true, Run: connectcmd.Connect},
 		{Name: "login", Summary: "sign in with your own Google account", Run: login},
@@ -71,7 +73,8 @@ var program = cli.Program{
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	code := run(ctx, &cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}, os.Args[1:])
+	env := &cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	code := supervised(ctx, env, func(ctx context.Context, env *cli.Env) int { return run(ctx, env, os.Args[1:]) })
 	stop()
 	os.Exit(code)
 }

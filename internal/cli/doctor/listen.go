@@ -59,7 +59,7 @@ func Listen(ctx context.Context, address string, d Daemon) Result {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err == nil {
 		_ = listener.Close()
-		return warn(NameListen, "perigee serve", "no daemon is running; %s is free", address)
+		return warn(NameListen, "perigee serve", "no daemon is running; %s is free; perigee service install starts one with your session", address)
 	}
 	const elsewhere = "perigee serve --listen 127.0.0.1:0"
 	_, port, _ := net.SplitHostPort(address)
