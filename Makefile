@@ -211,7 +211,7 @@ update:
 release:
 	@cd tools/release && GOFLAGS= GOTOOLCHAIN="$$(cat toolchain.txt)" $(GO) run ./cmd -source ../.. -out "$(call beside,$(OUT))" \
 		-version "$(VERSION)" -platforms "$(PLATFORMS)" -key "$(call beside,$(KEY))" -base-url "$(BASE_URL)" -notes "$(NOTES)" \
-		-index "$(call beside,$(INDEX))" -maintainer "$(MAINTAINER)"$(if $(SNAPSHOT), -snapshot)
+		-index "$(call beside,$(INDEX))" -maintainer "$(MAINTAINER)"$(if $(SNAPSHOT), -snapshot)$(if $(filter off,$(PGO)), -unprofiled)
 
 # beside makes a path absolute, for a program that runs in another directory.
 beside = $(if $(1),$(if $(filter /%,$(firstword $(1))),$(1),$(CURDIR)/$(1)))

@@ -16,11 +16,12 @@ import (
 // A compiler runs the go command in an environment of its own, so that no setting of the user
 // changes the program.
 type compiler struct {
-	source string
-	dir    string // of the programs, and of the home directory of those that are run
-	env    []string
-	goroot string
-	built  map[Platform]string
+	source     string
+	dir        string // of the programs, and of the home directory of those that are run
+	env        []string
+	goroot     string
+	unprofiled bool
+	built      map[Platform]string
 }
 
 // kept are the variables of the user that the go command needs: to find itself and its caches, and
@@ -91,7 +92,11 @@ func (c *compiler) build(ctx context.Context, p Platform, version string) (strin
 		return path, nil
 	}
 	path := filepath.Join(c.dir, p.String(), p.exe("perigee"))
-	_, err := c.run(ctx, p, "build", "-trimpath", "-buildvcs=false", "-pgo=auto", "-mod=readonly",
+	profile := "auto"
+	if c.unprofiled {
+		profile = "off"
+	}
+	_, err := c.run(ctx, p, "build", "-trimpath", "-buildvcs=false", "-pgo="+profile, "-mod=readonly",
 		"-ldflags=-s -w -X main.version="+version, "-o", path, "./cmd/perigee")
 	if err != nil {
 		return "", err

@@ -101,7 +101,7 @@ func (r *release) units(p Platform) ([]file, error) {
 		}
 		return files, err
 	case "darwin":
-		return files, add("*.plist", "launchd")
+		return files, add("launchd/*.plist", "launchd")
 	}
 	return nil, nil
 }

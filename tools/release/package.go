@@ -145,7 +145,7 @@ func (r *release) install(f file, pack Package) ([]PackageFile, error) {
 // debian returns the files that only packages of Debian have.
 func (r *release) debian(maintainer string) ([]PackageFile, error) {
 	doc := "/usr/share/doc/perigee/"
-	copyright := "Copyright the authors of perigee.\n\nperigee is licensed under the Apache License, Version 2.0; /usr/share/common-licenses/Apache-2.0 has its text.\n" +
+	copyright := fmt.Sprintf("Copyright (C) %d the authors of perigee\n\n", r.time.Year()) + "perigee is licensed under the Apache License, Version 2.0; /usr/share/common-licenses/Apache-2.0 has its text.\n" +
 		"The licenses and copyrights of the parts that it contains are in " + doc + "NOTICE.\n"
 	log := fmt.Sprintf("perigee (%s-1) stable; urgency=medium\n\n  * %schangelog.gz lists the changes.\n\n -- %s  %s\n",
 		strings.Replace(r.Version, "-", "~", 1), doc, maintainer, r.time.Format(time.RFC1123Z))

@@ -27,6 +27,7 @@ type Options struct {
 	Maintainer string     // "NAME <ADDRESS>" for packages
 	Pack       packager   // writes packages; nil for none
 	Index      string     // file with the index of earlier releases, or empty
+	Unprofiled bool       // compile without default.pgo, which is faster; only with Snapshot
 	Snapshot   bool       // accept changes that are not committed, and a tag at another commit
 	Log        io.Writer  // what has been written
 }
@@ -110,6 +111,9 @@ func Build(ctx context.Context, o Options) error {
 	if err := errors.Join(checkKey(o.Key), checkURL("BASE_URL", o.BaseURL), checkURL("NOTES", o.Notes)); err != nil {
 		return err
 	}
+	if o.Unprofiled && !o.Snapshot {
+		return errors.New("a release is compiled with the profile: leave out PGO=off, or try it with SNAPSHOT=1")
+	}
 	from, err := inspect(ctx, o)
 	if err != nil {
 		return err
@@ -119,6 +123,7 @@ func Build(ctx context.Context, o Options) error {
 		return err
 	}
 	defer r.compiler.close()
+	r.compiler.unprofiled = o.Unprofiled
 	if r.out, err = newOutput(o.Out); err != nil {
 		return err
 	}

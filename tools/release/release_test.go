@@ -97,6 +97,23 @@ func TestArchiveHasItsFilesInOrder(t *testing.T) {
 	}
 }
 
+func TestEachSystemHasItsUnits(t *testing.T) {
+	r := releaseRig(t, nil)
+	for system, want := range map[string]string{
+		"linux":  "systemd/perigee.service systemd/perigee.socket systemd/perigee.sysusers systemd/user/perigee.service",
+		"darwin": "launchd/perigee.plist", "windows": "",
+	} {
+		files, err := r.units(Platform{system, "arm64"})
+		var names []string
+		for _, f := range files {
+			names = append(names, f.name)
+		}
+		if got := strings.Join(names, " "); err != nil || got != want {
+			t.Errorf("%s has %q, %v", system, got, err)
+		}
+	}
+}
+
 // TestContainerHasItsFiles looks for each file that dist/Containerfile copies. Images are for Linux.
 func TestContainerHasItsFiles(t *testing.T) {
 	r := releaseRig(t, nil)
@@ -179,6 +196,10 @@ func TestWrongSourcesAreRefused(t *testing.T) {
 	refused(o, "SOURCE_DATE_EPOCH")
 	t.Setenv("SOURCE_DATE_EPOCH", "")
 	o.Source = t.TempDir()
+	refused(o, "SNAPSHOT=1")
+
+	o = options(t, source)
+	o.Unprofiled = true
 	refused(o, "SNAPSHOT=1")
 
 	right := Toolchain
