@@ -72,3 +72,52 @@ func (w *world) mayLose(at time.Time) bool {
 	}
 	return false
 }
+
+// unsettle marks a time in which the configuration is not whole.
+func (w *world) unsettle() (back func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := len(w.unset)
+	w.unset = append(w.unset, span{from: time.Now()})
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.unset[i].to = time.Now()
+	}
+}
+
+// reload is how long perigee may take until it uses a configuration that has become whole.
+const reload = 10 * time.Second
+
+// A blankStart is a start of perigee while the configuration was not whole: without upstreams and
+// keys it answers everybody from its simulator, as it does without a configuration.
+type blankStart struct {
+	at    time.Time
+	unset int // the span of the configuration, in world.unset
+}
+
+func (w *world) noteBlank(started time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, s := range w.unset {
+		if s.overlaps(started, time.Now()) {
+			w.blank = append(w.blank, blankStart{started, i})
+		}
+	}
+}
+
+// wasBlank reports whether perigee may have been without its configuration at some moment of a time.
+func (w *world) wasBlank(from, to time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, b := range w.blank {
+		without := span{from: b.at}
+		if whole := w.unset[b.unset].to; !whole.IsZero() {
+			without.to = whole.Add(reload)
+		}
+		if without.overlaps(from, to) {
+			return true
+		}
+	}
+	return false
+}

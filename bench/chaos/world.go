@@ -47,6 +47,8 @@ type world struct {
 	downs     []span
 	storeOuts []span
 	kills     []time.Time
+	unset     []span // the configuration has no upstreams or keys, or cannot be read
+	blank     []blankStart
 }
 
 func newWorld(ctx context.Context, o options, dir, storage string) (_ *world, err error) {
@@ -154,11 +156,11 @@ models:
     - {match: gemini-2.5-pro, to: [gravity, first]}
     - {match: gemini-2.5-flash, to: [second, gravity]}
 `, w.urls[first], w.urls[second], w.urls[gravity])
-	if w.soak {
-		b.WriteString("traces: {keep: " + soakTraces + "}\n")
-	}
 	if alias != "" {
 		fmt.Fprintf(&b, "  aliases: {%s: gemini-3-flash}\n", alias)
+	}
+	if w.soak {
+		b.WriteString("traces: {keep: " + soakTraces + "}\n")
 	}
 	if w.database != nil {
 		fmt.Fprintf(&b, "store: {url: %q, seal_key: %q}\n", w.database.URL("postgres"), sealKey)
@@ -221,6 +223,7 @@ func (w *world) up(ctx context.Context) error {
 
 func (w *world) startOnce(ctx context.Context) error {
 	w.starts++
+	defer w.noteBlank(time.Now())
 	p, err := start(filepath.Join(w.dir, perigeeLog), w.env(), w.binary, "serve", "--config", w.configFile(),
 		"--listen", fmt.Sprintf("127.0.0.1:%d", w.port))
 	if err != nil {

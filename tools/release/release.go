@@ -28,6 +28,7 @@ type Options struct {
 	Pack       packager   // writes packages; nil for none
 	Index      string     // file with the index of earlier releases, or empty
 	Unprofiled bool       // compile without default.pgo, which is faster; only with Snapshot
+	Program    string     // of a snapshot: the program for this machine, instead of compiling it; empty to compile
 	Snapshot   bool       // accept changes that are not committed, and a tag at another commit
 	Log        io.Writer  // what has been written
 }
@@ -124,6 +125,12 @@ func Build(ctx context.Context, o Options) error {
 	}
 	defer r.compiler.close()
 	r.compiler.unprofiled = o.Unprofiled
+	if o.Program != "" {
+		if !o.Snapshot {
+			return errors.New("the program of a release is compiled: -program needs -snapshot")
+		}
+		r.compiler.built[Platform{runtime.GOOS, runtime.GOARCH}] = o.Program
+	}
 	if r.out, err = newOutput(o.Out); err != nil {
 		return err
 	}

@@ -36,13 +36,14 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.Notes, "notes", "", "https `address` of the release notes")
 	flags.StringVar(&o.Maintainer, "maintainer", "", "`name` and address for packages: Ada <ada@example.com>")
 	flags.StringVar(&o.Index, "index", "", "`file` with the index of the earlier releases")
+	flags.StringVar(&o.Program, "program", "", "`file` of the program for this machine; it is compiled if none is given")
 	flags.BoolVar(&o.Snapshot, "snapshot", false, "accept changes that are not committed, and a tag at another commit")
 	flags.BoolVar(&o.Unprofiled, "unprofiled", false, "compile without the profile, for tests; only with -snapshot")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 || o.Out == "" {
-		return errors.New("usage: release -version VERSION -out DIR [-source DIR] [-platforms NAMES] [-key FILE] [-base-url URL] [-notes URL] [-index FILE] [-maintainer NAME] [-snapshot [-unprofiled]]")
+		return errors.New("usage: release -version VERSION -out DIR [-source DIR] [-platforms NAMES] [-key FILE] [-base-url URL] [-notes URL] [-index FILE] [-maintainer NAME] [-snapshot [-unprofiled] [-program FILE]]")
 	}
 	var err error
 	if o.Platforms, err = release.ParsePlatforms(*platforms); err != nil {
