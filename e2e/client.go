@@ -10,6 +10,7 @@ type client struct {
 	name      string
 	version   string
 	install   string // the folder of the cache that it needs
+	also      string // a second one; empty if there is none
 	scenarios []string
 	together  bool      // may run at the same time as further clients
 	beside    bool      // runs at the same time as all clients that follow
@@ -38,7 +39,7 @@ const (
 
 func allClients() []client {
 	return slices.Concat(published(), javascriptSDKs(), goSDKs(), simulatorSDKs(), editorWindows(), agents(), providerClients(), openCodePlugins(), carriedClients(), printed(), dashboards(),
-		troubledStreams(), movedNetworks(), interceptions(), redirections(), observers(), headlessServers(), teams(), modelContext(), connections(), firstUseClients(), upgrades(), rollingUpgrades())
+		troubledStreams(), movedNetworks(), interceptions(), redirections(), observers(), headlessServers(), teams(), modelContext(), connections(), firstUseClients(), upgrades(), rollingUpgrades(), packages(), services())
 }
 
 // choose keeps the clients and scenarios that are to run: those that the pattern finds in "client:

@@ -102,6 +102,9 @@ func (c client) installs() []string {
 	if c.provider != nil {
 		return []string{c.install, goInstall} // which reads the requests to the provider
 	}
+	if c.also != "" {
+		return []string{c.install, c.also}
+	}
 	return []string{c.install}
 }
 
@@ -135,6 +138,8 @@ func installOne(ctx context.Context, name string) (fresh bool, err error) {
 		return installNetwork(ctx)
 	case redirectInstall:
 		return installRedirect(ctx)
+	case debianInstall:
+		return installEmptyDebian(ctx)
 	case curlInstall:
 		return installCurl(ctx)
 	case codeServerInstall:

@@ -13,10 +13,10 @@ func everyChange(c client) []string {
 		return ofProvider(c)
 	}
 	kind, _, _ := strings.Cut(c.name, " ")
-	if kind == "docs" || kind == "first" || slices.Contains([]string{"dashboard", "opencode plugin", "vscode extension"}, c.name) {
+	if kind == "docs" || kind == "first" || slices.Contains([]string{"dashboard", "opencode plugin", "vscode extension", "perigee service"}, c.name) {
 		return c.scenarios
 	}
-	if kind == "upgrade" || kind == "rolling" || slices.Contains([]string{"change of network", "go install", "mcp asks", "mcp daemon"}, c.name) {
+	if kind == "upgrade" || kind == "rolling" || slices.Contains([]string{"change of network", "go install", "mcp asks", "mcp daemon", "debian package"}, c.name) {
 		return nil // minutes, in which compiling or waiting is most
 	}
 	if kind == "stream" && !slices.Contains([]string{sdkInstall, frameworkInstall, goInstall}, c.install) {
