@@ -45,7 +45,7 @@ func newSystemd(h *Host, o Options) (*Manager, error) {
 		disable: [][]string{ctl("disable", unitName)},
 		reach:   "log in as this user (not with su or sudo), or run loginctl enable-linger and export XDG_RUNTIME_DIR=/run/user/$(id -u)",
 		after:   [][]string{ctl("daemon-reload")},
-		dirs:    []string{filepath.Join(dir, "default.target.wants"), dir, filepath.Dir(dir)},
+		dirs:    []string{filepath.Join(dir, "default.target.wants"), dir, filepath.Dir(dir), configHome},
 		Files:   []File{{Path: filepath.Join(dir, unitName), Content: text, Mode: 0o644}},
 	}
 	m.useUnit("/etc/systemd/user", "/usr/local/lib/systemd/user", "/usr/lib/systemd/user")

@@ -36,6 +36,7 @@ var program = cli.Program{
 		{Name: "health", Summary: "report whether the running daemon can answer calls", JSON: true, Run: healthCommand},
 		{Name: "service", Summary: "run the gateway as a service of your account or the system", JSON: true, Run: service,
 			Subcommands: []string{"install", "status", "remove"}},
+		{Name: "upgrade", Summary: "compare this program with an index of releases", JSON: true, NoConfig: true, Run: upgrade},
 		{Name: "run", Summary: "start a coding agent that uses perigee", Run: connectcmd.Run},
 		{Name: "connect", Summary: "write the settings of a coding agent or editor, or undo that", JSON: true, Run: connectcmd.Connect},
 		{Name: "login", Summary: "sign in with your own Google account", Run: login},

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"perigee/internal/lib/lazyregexp"
+	"perigee/internal/lib/netguard"
+	"perigee/internal/lib/wire"
+)
+
+const (
+	maxIndex     = 4 << 20
+	indexTime    = 30 * time.Second
+	maxRedirects = 5
+)
+
+// readIndex reads an index of releases from a URL or a file.
+func readIndex(ctx context.Context, where string) ([]release, error) {
+	ctx, cancel := context.WithTimeout(ctx, indexTime)
+	defer cancel()
+	raw, err := fetchIndex(ctx, where)
+	if err != nil {
+		return nil, fmt.Errorf("the index %s cannot be read: %w", where, err)
+	}
+	releases, err := decodeIndex(raw)
+	if err != nil {
+		return nil, fmt.Errorf("the index %s cannot be used: %w", where, err)
+	}
+	return releases, nil
+}
+
+func fetchIndex(ctx context.Context, where string) ([]byte, error) {
+	path, isFile := strings.CutPrefix(where, "file://")
+	if isFile || !strings.Contains(where, "://") {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, errors.Unwrap(err)
+		}
+		defer func() { _ = file.Close() }()
+		return readAtMost(file)
+	}
+	client := wire.NewClient(nil)
+	defer client.CloseIdleConnections()
+	for range maxRedirects {
+		u, err := url.Parse(where)
+		if err != nil {
+			return nil, err
+		}
+		if u.Scheme != "https" && (u.Scheme != "http" || !netguard.IsLoopback(u.Hostname())) {
+			return nil, fmt.Errorf("%s://%s is not used; an index comes by https", u.Scheme, u.Host)
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, where, nil)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if next, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
+			where = next.String()
+			continue
+		}
+		if resp.StatusCode != http.StatusOK {
+			return nil, fmt.Errorf("the server answered %s", resp.Status)
+		}
+		return readAtMost(resp.Body)
+	}
+	return nil, fmt.Errorf("more than %d redirects", maxRedirects)
+}
+
+func readAtMost(from io.Reader) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(from, maxIndex+1))
+	if err == nil && len(raw) > maxIndex {
+		err = errors.New("it is larger than 4 MiB")
+	}
+	return raw, err
+}
+
+// A semver is a semantic version.
+type semver struct {
+	numbers [3]int
+	before  []string // the parts of a pre-release
+}
+
+var semantic = lazyregexp.New(`^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?$`)
+
+func parseVersion(text string) (v semver, err error) {
+	parts := semantic().FindStringSubmatch(text)
+	if parts == nil {
+		return v, fmt.Errorf("%q is not a version such as 1.2.3", text)
+	}
+	for i := range v.numbers {
+		v.numbers[i], _ = strconv.Atoi(parts[i+1]) // at most nine digits
+	}
+	if parts[4] != "" {
+		v.before = strings.Split(parts[4], ".")
+	}
+	return v, nil
+}
+
+// less orders versions as semver.org does.
+func (v semver) less(w semver) bool {
+	if order := slices.Compare(v.numbers[:], w.numbers[:]); order != 0 {
+		return order < 0
+	}
+	if len(v.before) == 0 || len(w.before) == 0 {
+		return len(v.before) > len(w.before) // a pre-release comes before its release
+	}
+	return slices.CompareFunc(v.before, w.before, func(a, b string) int {
+		m, errA := strconv.Atoi(a)
+		n, errB := strconv.Atoi(b)
+		switch {
+		case errA == nil && errB == nil:
+			return cmp.Compare(m, n)
+		case errA == nil:
+			return -1 // numbers come before words
+		case errB == nil:
+			return 1
+		}
+		return strings.Compare(a, b)
+	}) < 0
+}
+
+// An installedBy is how this program was installed, and the command that upgrades it: FILE is the
+// file of that kind in the release, VERSION its version.
+type installedBy struct{ manager, kind, command string }
+
+// installation returns how this program was installed. Package managers are asked which package
+// owns its path.
+func installation(ctx context.Context) installedBy {
+	path, err := programPath()
+	if err != nil {
+		return installedBy{"hand", "archive", ""}
+	}
+	owns := func(command ...string) bool {
+		out, err := serviceHost(nil).Run(ctx, command...)
+		return err == nil && strings.Contains(out, "perigee")
+	}
+	slashed := strings.ToLower(strings.ReplaceAll(path, `\`, "/"))
+	_, inContainer := os.Stat("/data")
+	switch {
+	case strings.HasPrefix(slashed, "/nix/store/") || strings.Contains(slashed, "/.nix-profile/"):
+		return installedBy{"nix", "", "nix profile upgrade perigee"}
+	case strings.Contains(slashed, "/cellar/") || strings.Contains(slashed, "/opt/perigee/bin/") || owns("brew", "list", "--versions", "perigee") && strings.Contains(slashed, "brew"):
+		return installedBy{"brew", "", "brew upgrade perigee"}
+	case strings.Contains(slashed, "/scoop/"):
+		return installedBy{"scoop", "", "scoop update perigee"}
+	case owns("dpkg", "-S", path):
+		return installedBy{"dpkg", "deb", "sudo apt-get install ./FILE"}
+	case owns("rpm", "-qf", path):
+		return installedBy{"rpm", "rpm", "sudo rpm -U FILE"}
+	case inContainer == nil && path == "/perigee":
+		return installedBy{"a container image", "", "pull the image of version VERSION, and start it with the same /data"}
+	case strings.HasSuffix(slashed, "/go/bin/perigee"):
+		return installedBy{"go install", "", "go install " + mainPath() + "@vVERSION"}
+	}
+	return installedBy{"hand", "archive", ""}
+}
+
+// mainPath returns the import path of this program.
+func mainPath() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Path
+	}
+	return "perigee/cmd/perigee"
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Versions are ordered as the example of semver.org.
+func TestVersionsAreOrdered(t *testing.T) {
+	order := strings.Fields("0.9.9 1.0.0-alpha 1.0.0-alpha.1 1.0.0-alpha.beta 1.0.0-beta 1.0.0-beta.2 1.0.0-beta.11 1.0.0-rc.1 v1.0.0 1.0.1 1.2.0 1.10.0 2.0.0")
+	for i, a := range order {
+		for j, b := range order {
+			v, errA := parseVersion(a)
+			w, errB := parseVersion(b)
+			if errA != nil || errB != nil || v.less(w) != (i < j) {
+				t.Errorf("%s before %s: %v; %v, %v", a, b, v.less(w), errA, errB)
+			}
+		}
+	}
+	for _, wrong := range []string{"", "1.2", "1.2.3.4", "devel", "1.2.x", "1.2.3-", "1.2.9999999999"} {
+		if _, err := parseVersion(wrong); err == nil {
+			t.Errorf("%q was taken for a version", wrong)
+		}
+	}
+}
+
+// Only the releases after a version are newer, and a fix in one that is older does not matter.
+func TestNewerReleases(t *testing.T) {
+	releases := []release{{Version: "0.3.0"}, {Version: "0.2.1", Security: true}, {Version: "0.2.0"}, {Version: "0.1.0", Security: true}}
+	for version, want := range map[string]struct {
+		newer                 int
+		security, development bool
+	}{
+		"0.3.0": {}, "0.4.0-rc.1": {}, "v0.2.1": {newer: 1}, "0.2.0": {newer: 2, security: true},
+		"devel": {4, true, true}, "v0.0.0-20260101000000-abcdefabcdef": {4, true, true}, "v0.2.1+dirty": {4, true, true},
+	} {
+		got := compareReleases(version, releases)
+		if len(got.Newer) != want.newer || got.Security != want.security || got.Development != want.development || got.Latest != "0.3.0" {
+			t.Errorf("%s: %+v, want %+v", version, got, want)
+		}
+	}
+}
+
+// An index is read by https, or by http from this machine, also after redirects.
+func TestIndexByURL(t *testing.T) {
+	const good = `{"schema":1,"releases":[{"version":"1.0.0"}]}`
+	mux := http.NewServeMux()
+	mux.HandleFunc("/index.json", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(good)) })
+	mux.Handle("/moved", http.RedirectHandler("/index.json", http.StatusFound))
+	mux.Handle("/away", http.RedirectHandler("http://example.org/index.json", http.StatusFound))
+	mux.Handle("/file", http.RedirectHandler("file:///etc/passwd", http.StatusFound))
+	mux.Handle("/loop", http.RedirectHandler("/loop", http.StatusFound))
+	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxIndex+1)) })
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	for path, problem := range map[string]string{
+		"/index.json": "", "/moved": "", "/away": "http://example.org is not used", "/file": "is not used", "/loop": "more than 5 redirects",
+		"/large": "larger than 4 MiB", "/missing": "404",
+	} {
+		releases, err := readIndex(t.Context(), server.URL+path)
+		if problem == "" && (err != nil || len(releases) != 1) || problem != "" && (err == nil || !strings.Contains(err.Error(), problem)) {
+			t.Errorf("%s: %v, %v", path, releases, err)
+		}
+	}
+	if _, err := readIndex(t.Context(), "http://example.org/index.json"); err == nil || !strings.Contains(err.Error(), "https") {
+		t.Errorf("http was used: %v", err)
+	}
+}
