@@ -104,7 +104,7 @@ func (p *packaged) answers(ctx context.Context) error {
 	}
 	said, err := p.debian.runAs(ctx, "PATH=$PATH:/opt/clients perigee run claude-code -- -p hello")
 	if err == nil && !simulatedHello.MatchString(said) {
-		err = fmt.Errorf("Claude Code prints %s", lastBytes(said, 1500))
+		err = fmt.Errorf("perigee run claude-code prints %s", lastBytes(said, 1500))
 	}
 	for err == nil && p.debian.ask(ctx) == nil { // its daemon ends soon after it
 		err = ctx.Err()
