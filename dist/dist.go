@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -53,7 +52,7 @@ func ThisHost(report func(format string, args ...any)) *Host {
 	h := &Host{OS: runtime.GOOS, Home: home, ConfigHome: os.Getenv("XDG_CONFIG_HOME"), User: os.Getenv("USER"), UID: os.Geteuid(),
 		SudoUser: os.Getenv("SUDO_USER"), Data: os.Getenv("ProgramData"), Run: run, Report: report}
 	if h.SudoUser != "" {
-		h.SudoHome = filepath.Join("/Users", h.SudoUser)
+		h.SudoHome = "/Users/" + h.SudoUser
 	}
 	return h
 }

@@ -48,7 +48,7 @@ var hosts = []struct {
 		Options{Program: "/opt/homebrew/bin/perigee", Config: "/Users/ada/a & b.yaml", Variables: []Variable{{"PERIGEE_DATA_DIR", "/Users/ada/data"}}}},
 	{"darwin-system", Host{OS: "darwin", Home: "/var/root", SudoUser: "ada", SudoHome: "/Users/ada"},
 		Options{System: true, Program: "/usr/local/bin/perigee"}},
-	{"windows-system", Host{OS: "windows", Data: `C:\ProgramData`, UID: -1}, Options{System: true, Program: `C:\Program Files\perigee\perigee.exe`}},
+	{"windows-system", Host{OS: "windows", Data: `\ProgramData`, UID: -1}, Options{System: true, Program: `C:\Program Files\perigee\perigee.exe`}},
 }
 
 // rig returns the manager of a host with a recorder, and the lines that are reported.
@@ -117,7 +117,7 @@ var loaded = map[string]string{
 	"systemctl show perigee.service":        "LoadState=loaded\nActiveState=active\nSubState=running\nMainPID=42\nActiveEnterTimestamp=@1700000000\nUnitFileState=enabled",
 	"launchctl print":                       "perigee = {\n\tstate = running\n\tpid = 42\n}",
 	"sc.exe queryex":                        "        STATE              : 4  RUNNING\n        PID                : 42",
-	"sc.exe qc":                             `        BINARY_PATH_NAME   : "C:\Program Files\perigee\perigee.exe" serve --config "C:\ProgramData\perigee\config.yaml"`,
+	"sc.exe qc":                             `        BINARY_PATH_NAME   : "C:\Program Files\perigee\perigee.exe" serve --config "\ProgramData\perigee\config.yaml"`,
 }
 
 // A second install changes nothing, and one after an edit keeps the edited file.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -30,11 +30,11 @@ func newSystemd(h *Host, o Options) (*Manager, error) {
 	}
 	configHome := h.ConfigHome
 	if configHome == "" {
-		configHome = filepath.Join(h.Home, ".config")
+		configHome = path.Join(h.Home, ".config")
 	}
-	dir := filepath.Join(configHome, "systemd/user")
+	dir := path.Join(configHome, "systemd/user")
 	text := o.fill(read("user/" + unitName))
-	text = strings.ReplaceAll(text, "%h/.config/perigee/environment", unitPath(filepath.Join(configHome, "perigee/environment")))
+	text = strings.ReplaceAll(text, "%h/.config/perigee/environment", unitPath(path.Join(configHome, "perigee/environment")))
 	ctl := func(words ...string) []string { return append([]string{"systemctl", "--user"}, words...) }
 	m := &Manager{host: h, unit: unitName, logs: "journalctl --user -u perigee",
 		check:   ctl("show", "--property=Version"),
@@ -45,8 +45,8 @@ func newSystemd(h *Host, o Options) (*Manager, error) {
 		disable: [][]string{ctl("disable", unitName)},
 		reach:   "log in as this user (not with su or sudo), or run loginctl enable-linger and export XDG_RUNTIME_DIR=/run/user/$(id -u)",
 		after:   [][]string{ctl("daemon-reload")},
-		dirs:    []string{filepath.Join(dir, "default.target.wants"), dir, filepath.Dir(dir), configHome},
-		Files:   []File{{Path: filepath.Join(dir, unitName), Content: text, Mode: 0o644}},
+		dirs:    []string{path.Join(dir, "default.target.wants"), dir, path.Dir(dir), configHome},
+		Files:   []File{{Path: path.Join(dir, unitName), Content: text, Mode: 0o644}},
 	}
 	m.useUnit("/etc/systemd/user", "/usr/local/lib/systemd/user", "/usr/lib/systemd/user")
 	m.state = systemdState(h, ctl)
@@ -76,14 +76,14 @@ func newSystemUnit(h *Host, o Options) (*Manager, error) {
 		reach:   "this system may have no systemd, as in a container; run perigee serve there instead",
 		after:   [][]string{ctl("daemon-reload")},
 		Files: []File{
-			{Path: filepath.Join(dir, unitName), Content: o.fill(read(unitName)), Mode: 0o644},
-			{Path: filepath.Join(dir, socketName), Content: read(socketName), Mode: 0o644},
+			{Path: path.Join(dir, unitName), Content: o.fill(read(unitName)), Mode: 0o644},
+			{Path: path.Join(dir, socketName), Content: read(socketName), Mode: 0o644},
 		},
 	}
 	m.useUnit("/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 	if o.Config == SystemConfig && m.Packaged == "" {
 		m.Files = append(m.Files, File{Path: SystemConfig, Content: read("config.yaml"), Mode: 0o644, Once: true})
-		m.dirs = append(m.dirs, filepath.Dir(SystemConfig))
+		m.dirs = append(m.dirs, path.Dir(SystemConfig))
 	}
 	m.state = systemdState(h, ctl)
 	return m, nil
@@ -96,8 +96,8 @@ func (m *Manager) useUnit(dirs ...string) {
 		return // it hides that of a package already
 	}
 	for _, dir := range dirs {
-		if path := filepath.Join(dir, unitName); m.host.exists(path) {
-			m.Packaged, m.Files = path, nil
+		if file := path.Join(dir, unitName); m.host.exists(file) {
+			m.Packaged, m.Files = file, nil
 			return
 		}
 	}
@@ -132,7 +132,7 @@ func unitQuote(word string) string {
 }
 
 // unitPath returns a path that is the whole value of a setting.
-func unitPath(path string) string { return strings.ReplaceAll(path, "%", "%%") }
+func unitPath(file string) string { return strings.ReplaceAll(file, "%", "%%") }
 
 func systemdState(h *Host, ctl func(...string) []string) func(ctx context.Context) State {
 	return func(ctx context.Context) (s State) {
