@@ -194,7 +194,9 @@ func kindOffers(name string, items map[string]any) (list []offer) {
 	for _, rule := range rules {
 		raw, _ := json.Marshal(rule)
 		var r struct {
-			If   struct{ Properties struct{ Kind struct{ Const string } } }
+			If struct {
+				Properties struct{ Kind struct{ Const string } }
+			}
 			Then struct{ Properties map[string]any }
 		}
 		if json.Unmarshal(raw, &r) != nil || r.If.Properties.Kind.Const == "" {
