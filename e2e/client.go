@@ -39,7 +39,7 @@ const (
 
 func allClients() []client {
 	return slices.Concat(published(), javascriptSDKs(), goSDKs(), simulatorSDKs(), editorWindows(), agents(), providerClients(), openCodePlugins(), carriedClients(), printed(), dashboards(),
-		troubledStreams(), movedNetworks(), interceptions(), redirections(), observers(), headlessServers(), teams(), modelContext(), connections(), firstUseClients(), upgrades(), rollingUpgrades(), packages(), services())
+		troubledStreams(), movedNetworks(), interceptions(), redirections(), observers(), headlessServers(), teams(), modelContext(), connections(), firstUseClients(), upgrades(), rollingUpgrades(), packages(), services(), images())
 }
 
 // choose keeps the clients and scenarios that are to run: those that the pattern finds in "client:

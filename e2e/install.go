@@ -140,6 +140,8 @@ func installOne(ctx context.Context, name string) (fresh bool, err error) {
 		return installRedirect(ctx)
 	case debianInstall:
 		return installEmptyDebian(ctx)
+	case imageInstall:
+		return installContainerTools(ctx)
 	case curlInstall:
 		return installCurl(ctx)
 	case codeServerInstall:

@@ -65,11 +65,11 @@ const earlierVersion, laterVersion = "0.1.0", "0.1.1"
 // installPackage boots a machine and installs the earlier version.
 func installPackage(ctx context.Context, s *stage) (*packaged, error) {
 	made := filepath.Join(s.dir, "packages")
-	earlier, err := makePackage(ctx, s, made, earlierVersion)
+	earlier, err := makePackage(ctx, made, earlierVersion)
 	if err != nil {
 		return nil, err
 	}
-	later, err := makePackage(ctx, s, made, laterVersion)
+	later, err := makePackage(ctx, made, laterVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -219,22 +219,28 @@ func (p *packaged) removed(ctx context.Context) error {
 }
 
 // makePackage makes the Debian package of a version from this tree, and returns its path.
-func makePackage(ctx context.Context, s *stage, dir, version string) (string, error) {
-	binary := filepath.Join(dir, version, "perigee")
+func makePackage(ctx context.Context, dir, version string) (string, error) {
+	return makeRelease(ctx, filepath.Join(dir, version), version, "*.deb")
+}
+
+// makeRelease makes a release for this machine from this tree, and returns the one file of it that a
+// pattern matches.
+func makeRelease(ctx context.Context, dir, version, pattern string) (string, error) {
+	binary := filepath.Join(dir, "perigee")
 	build := exec.CommandContext(ctx, "go", "build", "-pgo=off", "-ldflags", "-s -w -X main.version="+version, "-o", binary, "./cmd/perigee")
 	if output, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build perigee %s: %w: %s", version, err, lastBytes(string(output), 500))
 	}
-	files := filepath.Join(dir, version, "release")
+	files := filepath.Join(dir, "release")
 	release := exec.CommandContext(ctx, "go", "run", "./cmd", "-source", "../..", "-out", files, "-version", version,
 		"-platforms", "linux/amd64", "-snapshot", "-program", binary)
 	release.Dir = filepath.Join("tools", "release")
 	if output, err := release.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("make the packages of perigee %s: %w: %s", version, err, lastBytes(string(output), 500))
+		return "", fmt.Errorf("make release %s: %w: %s", version, err, lastBytes(string(output), 500))
 	}
-	found, err := filepath.Glob(filepath.Join(files, "*.deb"))
+	found, err := filepath.Glob(filepath.Join(files, pattern))
 	if err != nil || len(found) != 1 {
-		return "", fmt.Errorf("the release has %d packages: %w", len(found), err)
+		return "", fmt.Errorf("the release has %d files %s: %w", len(found), pattern, err)
 	}
 	return found[0], nil
 }

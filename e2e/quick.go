@@ -16,7 +16,7 @@ func everyChange(c client) []string {
 	if kind == "docs" || kind == "first" || slices.Contains([]string{"dashboard", "opencode plugin", "vscode extension", "perigee service"}, c.name) {
 		return c.scenarios
 	}
-	if kind == "upgrade" || kind == "rolling" || slices.Contains([]string{"change of network", "go install", "mcp asks", "mcp daemon", "debian package"}, c.name) {
+	if kind == "upgrade" || kind == "rolling" || slices.Contains([]string{"change of network", "go install", "mcp asks", "mcp daemon", "debian package", "container image"}, c.name) {
 		return nil // minutes, in which compiling or waiting is most
 	}
 	if kind == "stream" && !slices.Contains([]string{sdkInstall, frameworkInstall, goInstall}, c.install) {
