@@ -46,10 +46,10 @@ func TestPackagesAreReproducible(t *testing.T) {
 
 // TestToolsReadThePackages compares with what dpkg-deb and rpm read, where they are installed.
 func TestToolsReadThePackages(t *testing.T) {
-	read := func(format string, command ...string) string {
+	read := func(t *testing.T, format string, command ...string) string {
 		t.Helper()
 		if _, err := exec.LookPath(command[0]); err != nil {
-			t.Skip(command[0], "is not installed")
+			t.Skipf("%s is not installed", command[0])
 		}
 		_, content, err := Pack(sample(format))
 		if err != nil {
@@ -67,7 +67,7 @@ func TestToolsReadThePackages(t *testing.T) {
 		}
 		return string(out)
 	}
-	has := func(got string, want ...string) {
+	has := func(t *testing.T, got string, want ...string) {
 		t.Helper()
 		for _, w := range want {
 			if !strings.Contains(got, w) {
@@ -76,14 +76,14 @@ func TestToolsReadThePackages(t *testing.T) {
 		}
 	}
 	t.Run("deb", func(t *testing.T) {
-		has(read("deb", "dpkg-deb", "--field"), "Version: 0.1.0~rc.1-1\n", "Architecture: armhf\n", "Maintainer: Ada <ada@example.com>\n", "Recommends: ca-certificates\n")
-		has(read("deb", "dpkg-deb", "--contents"), "-rwxr-xr-x root/root   2097152 2023-11-14 22:13 ./usr/bin/perigee\n", "drwxr-xr-x root/root         0 2023-11-14 22:13 ./usr/bin/\n")
-		has(read("deb", "dpkg-deb", "--info"), "conffiles", "postinst", "prerm", "postrm", "md5sums")
+		has(t, read(t, "deb", "dpkg-deb", "--field"), "Version: 0.1.0~rc.1-1\n", "Architecture: armhf\n", "Maintainer: Ada <ada@example.com>\n", "Recommends: ca-certificates\n")
+		has(t, read(t, "deb", "dpkg-deb", "--contents"), "-rwxr-xr-x root/root   2097152 2023-11-14 22:13 ./usr/bin/perigee\n", "drwxr-xr-x root/root         0 2023-11-14 22:13 ./usr/bin/\n")
+		has(t, read(t, "deb", "dpkg-deb", "--info"), "conffiles", "postinst", "prerm", "postrm", "md5sums")
 	})
 	t.Run("rpm", func(t *testing.T) {
-		has(read("rpm", "rpm", "-qip"), "Version     : 0.1.0~rc.1\n", "Architecture: armv6hl\n", "Build Host  : localhost\n", "License     : Apache-2.0\n")
-		has(read("rpm", "rpm", "-qlvp"), "-rwxr-xr-x    1 root     root                  2097152 Nov 14  2023 /usr/bin/perigee\n", "Nov 14  2023 /etc/perigee\n")
-		has(read("rpm", "rpm", "-qp", "--configfiles"), "/etc/perigee/config.yaml\n")
-		has(read("rpm", "rpm", "-qp", "--scripts"), "# after", "# before", "# removed")
+		has(t, read(t, "rpm", "rpm", "-qip"), "Version     : 0.1.0~rc.1\n", "Architecture: armv6hl\n", "Build Host  : localhost\n", "License     : Apache-2.0\n")
+		has(t, read(t, "rpm", "rpm", "-qlvp"), "-rwxr-xr-x    1 root     root                  2097152 Nov 14  2023 /usr/bin/perigee\n", "Nov 14  2023 /etc/perigee\n")
+		has(t, read(t, "rpm", "rpm", "-qp", "--configfiles"), "/etc/perigee/config.yaml\n")
+		has(t, read(t, "rpm", "rpm", "-qp", "--scripts"), "# after", "# before", "# removed")
 	})
 }
