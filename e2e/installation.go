@@ -55,27 +55,20 @@ var rowMembers = []string{"id", "time", "dialect", "model", "model_asked", "upst
 
 const installationKey = "upgrade-client-key"
 
-const installationConfig = `
-keys:
-  - {name: client, secret: ` + installationKey + `}
-upstreams:
-  - {name: studio, kind: gemini, url: %[1]q, keys: [any]}
-  - name: gravity
-    kind: antigravity
-    accept_terms_risk: true
-    endpoints: [%[1]q]
-    pools: [antigravity]
-    oauth: {auth_url: "%[1]s/o/oauth2/v2/auth", token_url: "%[1]s/token", userinfo_url: "%[1]s/oauth2/v2/userinfo", client_id: id, client_secret: secret-of-the-client}
-models:
-  routes:
-    - {match: "claude-*", to: [gravity]}
-    - {match: "*", to: [studio]}
-`
+// installationConfig is the configuration of an installation, which the tests of the archives have, too.
+func installationConfig(provider string) (string, error) {
+	text, err := os.ReadFile(filepath.Join("internal", "daemon", "prooftests", "testdata", "upgrade", "config.yaml"))
+	return fmt.Sprintf(string(text), provider), err
+}
 
 func newInstallation(s *stage, name string) (*installation, error) {
 	in := &installation{stage: s, config: filepath.Join(s.dir, name+".yaml"), data: filepath.Join(s.dir, name, "data"),
 		kept: kept{Calls: map[string]row{}, Accounts: map[string]string{"ada@example.com": "sim-refresh-ada", "bob@example.com": "sim-refresh-bob"}}}
-	return in, os.WriteFile(in.config, fmt.Appendf(nil, installationConfig, s.simulator), 0o600)
+	text, err := installationConfig(s.simulator)
+	if err == nil {
+		err = os.WriteFile(in.config, []byte(text), 0o600)
+	}
+	return in, err
 }
 
 // name is that of the stage's directory of the installation.
@@ -205,18 +198,8 @@ func (in *installation) converse(ctx context.Context, prompt string) error {
 	if err != nil {
 		return err
 	}
-	var called struct {
-		Choices []struct {
-			Message struct {
-				Calls []struct{ ID string } `json:"tool_calls"`
-			}
-		}
-	}
-	if err := json.Unmarshal(answer, &called); err != nil || len(called.Choices) == 0 || len(called.Choices[0].Message.Calls) == 0 {
-		return fmt.Errorf("no tool call in %s (%v)", answer, err)
-	}
-	k.ToolCall = called.Choices[0].Message.Calls[0].ID
-	return nil
+	k.ToolCall, err = calledTool(answer)
+	return err
 }
 
 // draw has an image made that the client gets as a link.

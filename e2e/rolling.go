@@ -81,8 +81,11 @@ func (u *rollingUpgrade) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("store: {url: %q, seal_key: %q}\n", u.database.URL("perigee"), strings.TrimSpace(seal)) +
-		fmt.Sprintf(installationConfig, u.stage.simulator)
+	text, err := installationConfig(u.stage.simulator)
+	if err != nil {
+		return err
+	}
+	text = fmt.Sprintf("store: {url: %q, seal_key: %q}\n", u.database.URL("perigee"), strings.TrimSpace(seal)) + text
 	keys := ""
 	for i := range limitedKeys {
 		keys += fmt.Sprintf("  - {name: limited-%d, secret: limited-client-key-%[1]d, rpm: %d}\n", i, rollingLimit)

@@ -364,6 +364,21 @@ func (t *team) accountsTravel(ctx context.Context) error {
 	})
 }
 
+// calledTool returns the ID of the first tool call in a Chat answer.
+func calledTool(answer []byte) (id string, err error) {
+	var called struct {
+		Choices []struct {
+			Message struct {
+				Calls []struct{ ID string } `json:"tool_calls"`
+			}
+		}
+	}
+	if err := json.Unmarshal(answer, &called); err != nil || len(called.Choices) == 0 || len(called.Choices[0].Message.Calls) == 0 {
+		return "", fmt.Errorf("no tool call in %s (%v)", answer, err)
+	}
+	return called.Choices[0].Message.Calls[0].ID, nil
+}
+
 func (t *team) memoryTravels(ctx context.Context) error {
 	const declared = `"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object","properties":{"at":{"type":"string"}}}}}]`
 	const ask = `{"role":"user","content":"[[think: where]] [[call: look {\"at\":\"here\"}]]"}`
@@ -371,18 +386,11 @@ func (t *team) memoryTravels(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var answer struct {
-		Choices []struct {
-			Message struct {
-				Calls []struct{ ID string } `json:"tool_calls"`
-			}
-		}
-	}
-	if err := json.Unmarshal(said, &answer); err != nil || len(answer.Choices) == 0 || len(answer.Choices[0].Message.Calls) == 0 {
-		return fmt.Errorf("no tool call in %s (%v)", said, err)
+	id, err := calledTool(said)
+	if err != nil {
+		return err
 	}
 	// The client has kept nothing but what its dialect has a place for everywhere.
-	id := answer.Choices[0].Message.Calls[0].ID
 	turn := fmt.Sprintf(`{"role":"assistant","tool_calls":[{"id":%[1]q,"type":"function","function":{"name":"look","arguments":"{\"at\":\"here\"}"}}]},{"role":"tool","tool_call_id":%[1]q,"content":"found"}`, id)
 	if _, err := mustPost(ctx, t.replicas[1].url+chatPath, `{"model":"gemini-3-flash",`+declared+`,"messages":[`+ask+`,`+turn+`]}`); err != nil {
 		return err

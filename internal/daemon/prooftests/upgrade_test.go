@@ -107,29 +107,16 @@ func unpackOlder(t *testing.T, archive, dir string) *olderData {
 	return o
 }
 
-const olderConfig = `
-keys:
-  - {name: client, secret: upgrade-client-key}
-upstreams:
-  - {name: studio, kind: gemini, url: %[1]q, keys: [any]}
-  - name: gravity
-    kind: antigravity
-    accept_terms_risk: true
-    endpoints: [%[1]q]
-    pools: [antigravity]
-    oauth: {auth_url: "%[1]s/o/oauth2/v2/auth", token_url: "%[1]s/token", userinfo_url: "%[1]s/oauth2/v2/userinfo", client_id: id, client_secret: secret-of-the-client}
-models:
-  routes:
-    - {match: "claude-*", to: [gravity]}
-    - {match: "*", to: [studio]}
-`
-
 // serve starts a daemon on the data, a minute after it was written: later, some of it has expired.
 func (o *olderData) serve(t *testing.T) (*daemontest.Gateway, error) {
 	t.Helper()
+	config, err := os.ReadFile("testdata/upgrade/config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, url := daemontest.StartSimulator(t, simulator.Options{Switches: rules.StrictSwitches()})
 	now := func() time.Time { return o.At.Add(time.Minute) }
-	return daemontest.Launch(t.Context(), daemontest.Sources(fmt.Sprintf(olderConfig, url), o.dir), func(opts *daemon.Options) {
+	return daemontest.Launch(t.Context(), daemontest.Sources(fmt.Sprintf(string(config), url), o.dir), func(opts *daemon.Options) {
 		opts.Now = now
 	})
 }
