@@ -20,7 +20,7 @@ func TestActionsArePinned(t *testing.T) {
 	pinned := regexp.MustCompile(`^[\w-]+/[\w-]+(/[\w-]+)*@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
 	found := 0
 	for _, file := range files {
-		for line := range strings.Lines(readText(t, file)) {
+		for line := range strings.Lines(readFile(t, file)) {
 			if _, action, ok := strings.Cut(line, "uses: "); ok {
 				found++
 				if !pinned.MatchString(strings.TrimSpace(action)) {
@@ -40,7 +40,7 @@ func TestDependenciesAreUpdated(t *testing.T) {
 	var config struct {
 		Updates []struct{ Directories []string }
 	}
-	if err := yaml.Unmarshal([]byte(readText(t, ".github/dependabot.yml")), &config); err != nil {
+	if err := yaml.Unmarshal([]byte(readFile(t, ".github/dependabot.yml")), &config); err != nil {
 		t.Fatal(err)
 	}
 	var listed []string
@@ -70,17 +70,8 @@ func TestDependenciesAreUpdated(t *testing.T) {
 	}
 	forms, _ := filepath.Glob(".github/ISSUE_TEMPLATE/*.yml")
 	for _, form := range forms {
-		if err := yaml.Unmarshal([]byte(readText(t, form)), new(map[string]any)); err != nil {
+		if err := yaml.Unmarshal([]byte(readFile(t, form)), new(map[string]any)); err != nil {
 			t.Errorf("%s: %v", form, err)
 		}
 	}
-}
-
-func readText(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
