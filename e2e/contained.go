@@ -194,13 +194,13 @@ func (i *builtImage) start(ctx context.Context, name, config string) (*container
 	return c, c.cmd.Start()
 }
 
-// crun runs another command of crun for the container.
-func (c *container) crun(ctx context.Context, args ...string) error {
+// crun runs another command of crun for the container, and returns what it prints.
+func (c *container) crun(ctx context.Context, args ...string) (string, error) {
 	output, err := exec.CommandContext(ctx, "crun", append([]string{"--cgroup-manager=disabled"}, args...)...).CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("crun %s: %w: %s", args[0], err, lastBytes(string(output), 500))
 	}
-	return err
+	return string(output), err
 }
 
 // guarded starts the image as it is. It listens for other machines, so it must not serve.
@@ -227,7 +227,7 @@ func (i *builtImage) serves(ctx context.Context) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.cmd.Wait() }()
-	defer func() { _ = c.crun(context.WithoutCancel(ctx), "delete", "--force", c.name) }()
+	defer func() { _, _ = c.crun(context.WithoutCancel(ctx), "delete", "--force", c.name) }()
 	health := i.config.Healthcheck.Test
 	if len(health) < 2 || health[0] != "CMD" {
 		return fmt.Errorf("the health check of the image is %q", health)
@@ -246,16 +246,26 @@ func (i *builtImage) serves(ctx context.Context) error {
 		case err := <-ended:
 			return fmt.Errorf("perigee ends with %w and prints %s", err, c.said)
 		case <-time.After(200 * time.Millisecond):
-			err = c.crun(ctx, check...)
+			_, err = c.crun(ctx, check...)
 		}
 	}
 	if err := i.asked(ctx, c); err != nil {
 		return err
 	}
+	if err := copyFile(filepath.Join(i.dir, "release", "index.json"), filepath.Join(c.data, "index.json")); err != nil {
+		return err
+	}
+	if err := os.Chmod(filepath.Join(c.data, "index.json"), 0o644); err != nil {
+		return err
+	}
+	check = append(check[:len(check)-len(health)+1], "/usr/bin/perigee", "upgrade", "--check", "--index", "/data/index.json", "--json")
+	if said, err := c.crun(ctx, check...); err != nil || !strings.Contains(said, `"a container image"`) {
+		return fmt.Errorf("perigee upgrade prints %s: %w", said, err)
+	}
 	if stored, err := filepath.Glob(filepath.Join(c.data, "perigee.db")); err != nil || len(stored) != 1 {
 		return fmt.Errorf("the volume has no database: %w", err)
 	}
-	if err := c.crun(ctx, "kill", c.name, "TERM"); err != nil {
+	if _, err := c.crun(ctx, "kill", c.name, "TERM"); err != nil {
 		return err
 	}
 	if err := <-ended; err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -151,7 +152,7 @@ func installation(ctx context.Context) installedBy {
 		return err == nil && strings.Contains(out, "perigee")
 	}
 	slashed := strings.ToLower(strings.ReplaceAll(path, `\`, "/"))
-	_, inContainer := os.Stat("/data")
+	_, shell := os.Stat("/bin/sh")
 	switch {
 	case strings.HasPrefix(slashed, "/nix/store/") || strings.Contains(slashed, "/.nix-profile/"):
 		return installedBy{"nix", "", "nix profile upgrade perigee"}
@@ -163,7 +164,7 @@ func installation(ctx context.Context) installedBy {
 		return installedBy{"dpkg", "deb", "sudo apt-get install ./FILE"}
 	case owns("rpm", "-qf", path):
 		return installedBy{"rpm", "rpm", "sudo rpm -U FILE"}
-	case inContainer == nil && path == "/perigee":
+	case path == "/usr/bin/perigee" && errors.Is(shell, fs.ErrNotExist): // nothing else is in the image
 		return installedBy{"a container image", "", "pull the image of version VERSION, and start it with the same /data"}
 	case strings.HasSuffix(slashed, "/go/bin/perigee"):
 		return installedBy{"go install", "", "go install " + mainPath() + "@vVERSION"}
