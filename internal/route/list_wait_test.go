@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,11 +16,11 @@ import (
 // A hangingLister is an upstream whose list of models does not come.
 type hangingLister struct {
 	source
-	asked int
+	asked atomic.Int32
 }
 
 func (s *hangingLister) Models(ctx context.Context) ([]perigee.Model, error) {
-	s.asked++
+	s.asked.Add(1)
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
@@ -63,12 +64,12 @@ func TestHangingListDelaysOneCall(t *testing.T) {
 				t.Errorf("call %d took %v, want %v", i, took, want)
 			}
 		}
-		for i, want := range []int{2, 3} {
+		for i, want := range []int32{2, 3} {
 			time.Sleep(modelsLimit + modelsRetry)
 			took := ask(t.Context())
 			synctest.Wait()
-			if took != 0 || lister.asked != want {
-				t.Errorf("round %d took %v, and the list was asked for %d times", i, took, lister.asked)
+			if asked := lister.asked.Load(); took != 0 || asked != want {
+				t.Errorf("round %d took %v, and the list was asked for %d times", i, took, asked)
 			}
 		}
 	})
@@ -126,8 +127,8 @@ func TestModelsOfTheTableNeedNoList(t *testing.T) {
 			t.Errorf("heard %q, %v", heard, err)
 		}
 		synctest.Wait()
-		if a.asked+b.asked > 0 {
-			t.Errorf("lists were requested: %d and %d", a.asked, b.asked)
+		if a, b := a.asked.Load(), b.asked.Load(); a+b > 0 {
+			t.Errorf("lists were requested: %d and %d", a, b)
 		}
 	})
 }
@@ -348,12 +349,12 @@ func TestSuffixesOfOtherRequestsWaitToo(t *testing.T) {
 // A countingLister is a slowLister with an error, if that is set, that counts the requests.
 type countingLister struct {
 	slowLister
-	asked int
+	asked atomic.Int32
 	err   error
 }
 
 func (s *countingLister) Models(ctx context.Context) ([]perigee.Model, error) {
-	s.asked++
+	s.asked.Add(1)
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -368,7 +369,7 @@ func TestFreshListsAreRequested(t *testing.T) {
 		r := router(t, Options{Targets: []Target{{"a", lister}}, Base: t.Context()})
 		cached := func() {
 			t.Helper()
-			began, before := time.Now(), lister.asked
+			began, before := time.Now(), lister.asked.Load()
 			models, failed, err := r.ModelsOf(t.Context(), "a")
 			if len(models) != 2 || len(failed) > 0 || err != nil {
 				t.Errorf("%v, %v, %v", models, failed, err)
@@ -376,15 +377,15 @@ func TestFreshListsAreRequested(t *testing.T) {
 			if unsure, err := r.Missing(t.Context(), "unknown"); unsure || err == nil {
 				t.Errorf("unsure %t, %v", unsure, err)
 			}
-			if took := time.Since(began); took > 0 || lister.asked != before {
-				t.Errorf("took %v, and made %d requests", took, lister.asked-before)
+			if took := time.Since(began); took > 0 || lister.asked.Load() != before {
+				t.Errorf("took %v, and made %d requests", took, lister.asked.Load()-before)
 			}
 		}
 		if models, _, err := r.ModelsOf(t.Context(), "a"); len(models) != 2 || err != nil {
 			t.Fatalf("%v, %v", models, err)
 		}
-		if models, failed, err := r.FreshModelsOf(t.Context(), "a"); len(models) != 2 || len(failed) > 0 || err != nil || lister.asked != 2 {
-			t.Errorf("%v, %v, %v after %d requests", models, failed, err, lister.asked)
+		if models, failed, err := r.FreshModelsOf(t.Context(), "a"); len(models) != 2 || len(failed) > 0 || err != nil || lister.asked.Load() != 2 {
+			t.Errorf("%v, %v, %v after %d requests", models, failed, err, lister.asked.Load())
 		}
 		lister.takes = time.Hour
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -436,8 +437,8 @@ func TestNamesCountBeforeDetails(t *testing.T) {
 			}
 			time.Sleep(modelsLimit) // the details fail
 			synctest.Wait()
-			if heard, err := ask(r, "m"); heard != "a/real-a a" || err != nil || first.asked != 1 || len(second.asked) > 0 {
-				t.Errorf("without details: heard %q, %v; the list was asked for %d times", heard, err, first.asked)
+			if heard, err := ask(r, "m"); heard != "a/real-a a" || err != nil || first.asked.Load() != 1 || len(second.asked) > 0 {
+				t.Errorf("without details: heard %q, %v; the list was asked for %d times", heard, err, first.asked.Load())
 			}
 		})
 	}
