@@ -69,6 +69,7 @@ type answer struct {
 // sent is what the provider knows about an attempt.
 type sent struct {
 	attempts int  // made for this tag
+	later    int  // requests for this tag that came when its answer had begun
 	repeated bool // it said everything twice
 	empty    bool // it ended without text
 }
@@ -100,8 +101,8 @@ func check(tag string, a *answer, provider func(attempt int) sent) (outcome, str
 		}
 		next++
 	}
-	if attempt > 0 && provider(attempt).attempts > attempt {
-		return doubled, fmt.Sprintf("the answer is attempt %d, but the provider was asked %d times", attempt, provider(attempt).attempts)
+	if attempt > 0 && provider(attempt).later > 0 {
+		return doubled, fmt.Sprintf("the answer is attempt %d, and %d requests came when it had begun", attempt, provider(attempt).later)
 	}
 	if !a.ended || a.failure != "" {
 		return unfinished(a, attempt)

@@ -19,7 +19,7 @@ func chunks(numbers ...int) string {
 }
 
 func TestCheck(t *testing.T) {
-	once := sent{attempts: 1}
+	once := sent{}
 	tests := []struct {
 		name   string
 		answer answer
@@ -28,7 +28,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"a complete answer", answer{status: 200, text: chunks(0, 1, 2), ended: true}, once, whole},
 		{"a function call at the end", answer{status: 200, text: chunks(0, 1) + `{"at":"` + mark("c1", 1, 2, 3) + `"}`, ended: true}, once, whole},
-		{"the second attempt", answer{status: 200, text: strings.ReplaceAll(chunks(0, 1, 2), "c1.1.", "c1.2."), ended: true}, sent{attempts: 2}, whole},
+		{"the second attempt", answer{status: 200, text: strings.ReplaceAll(chunks(0, 1, 2), "c1.1.", "c1.2."), ended: true}, once, whole},
 		{"a chunk of another call", answer{status: 200, text: chunks(0) + mark("c2", 1, 1, 3) + chunks(2), ended: true}, once, mixed},
 		{"a chunk of another call before an error", answer{status: 200, text: mark("c2", 1, 0, 3), failure: "broke off"}, once, mixed},
 		{"another order", answer{status: 200, text: chunks(0, 2, 1), ended: true}, once, mixed},
@@ -37,12 +37,12 @@ func TestCheck(t *testing.T) {
 		{"filler of another call", answer{status: 200, text: chunks(0, 1, 2) + filler("c12", 1), ended: true}, once, mixed},
 		{"a chunk twice", answer{status: 200, text: chunks(0, 1, 1, 2), ended: true}, once, doubled},
 		{"everything twice", answer{status: 200, text: chunks(0, 1, 2, 0, 1, 2), ended: true}, once, doubled},
-		{"everything twice, as the provider did", answer{status: 200, text: chunks(0, 1, 2, 0, 1, 2), ended: true}, sent{attempts: 1, repeated: true}, twice},
-		{"chunks of two attempts", answer{status: 200, text: chunks(0) + mark("c1", 2, 1, 3), ended: true}, sent{attempts: 2}, doubled},
-		{"asked again after the answer began", answer{status: 200, text: chunks(0), failure: "broke off"}, sent{attempts: 2}, doubled},
+		{"everything twice, as the provider did", answer{status: 200, text: chunks(0, 1, 2, 0, 1, 2), ended: true}, sent{repeated: true}, twice},
+		{"chunks of two attempts", answer{status: 200, text: chunks(0) + mark("c1", 2, 1, 3), ended: true}, once, doubled},
+		{"asked again after the answer began", answer{status: 200, text: chunks(0), failure: "broke off"}, sent{later: 1}, doubled},
 		{"a truncated answer with a normal end", answer{status: 200, text: chunks(0, 1), ended: true}, once, cutShort},
 		{"no chunk, and a normal end", answer{status: 200, ended: true}, once, cutShort},
-		{"an empty answer, as the provider gave it", answer{status: 200, ended: true}, sent{attempts: 1, empty: true}, empty},
+		{"an empty answer, as the provider gave it", answer{status: 200, ended: true}, sent{empty: true}, empty},
 		{"a truncated answer with an error", answer{status: 200, text: chunks(0, 1), failure: "broke off"}, once, broken},
 		{"a normal end and then an error", answer{status: 200, text: chunks(0, 1, 2), ended: true, failure: "broke off"}, once, broken},
 		{"an error in place of an answer", answer{status: 503, failure: "try again"}, once, refused},

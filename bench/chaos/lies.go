@@ -54,15 +54,16 @@ var lies = []lie{
 
 // A reply is one answer on its way.
 type reply struct {
-	w       http.ResponseWriter
-	r       *http.Request
-	flush   *http.ResponseController
-	tag     string
-	attempt *attempt
-	call    bool // ends with a function call
-	gateway bool // wrapped as the Antigravity gateway does
-	random  *rand.Rand
-	begun   bool
+	provider *provider
+	w        http.ResponseWriter
+	r        *http.Request
+	flush    *http.ResponseController
+	tag      string
+	attempt  *attempt
+	call     bool // ends with a function call
+	gateway  bool // wrapped as the Antigravity gateway does
+	random   *rand.Rand
+	begun    bool
 }
 
 type object = map[string]any
@@ -142,7 +143,9 @@ func (r *reply) all() []byte {
 	return r.message(true, parts...)
 }
 
+// head begins an answer with status 200.
 func (r *reply) head() {
+	r.provider.answer(r.r.Context(), r.attempt)
 	kind := "application/json"
 	if r.attempt.stream {
 		kind = "text/event-stream"

@@ -29,6 +29,7 @@ type provider struct {
 	outage  atomic.Int32           // the status of every answer; 0 means none
 	dead    atomic.Bool            // new connections are black holes
 	started time.Time
+	settle  func(context.Context) // waits before an answer begins
 
 	mu       sync.Mutex
 	attempts map[string][]*attempt
@@ -44,6 +45,7 @@ type attempt struct {
 	upstream   string
 	stream     bool
 	began      time.Time
+	answers    time.Time // when its answer began; zero means it did not
 	ended      time.Time // zero means it is open
 	completely bool      // everything was written
 }
@@ -54,6 +56,7 @@ func newProvider(seed uint64, simulator string) (*provider, error) {
 		return nil, err
 	}
 	p := &provider{seed: seed, started: time.Now(), attempts: map[string][]*attempt{}, conns: map[*holeConn]bool{}}
+	p.settle = func(ctx context.Context) { wait(ctx, readWithin) }
 	p.rest = httputil.NewSingleHostReverseProxy(target)
 	p.rest.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
 	return p, nil
@@ -102,6 +105,7 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request, upstream string
 		p.rest.ServeHTTP(w, r)
 		return
 	}
+	began := time.Now()
 	body, err := io.ReadAll(r.Body)
 	at := bytes.LastIndex(body, []byte(askWord))
 	if err != nil || at < 0 {
@@ -114,7 +118,7 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request, upstream string
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	a := &attempt{of: of, upstream: upstream, stream: strings.Contains(r.URL.Path, "stream"), began: time.Now()}
+	a := &attempt{of: of, upstream: upstream, stream: strings.Contains(r.URL.Path, "stream"), began: began}
 	p.mu.Lock()
 	select {
 	case <-r.Context().Value(connection{}).(*holeConn).closed:
@@ -128,8 +132,8 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request, upstream string
 	p.attempts[tag] = append(p.attempts[tag], a)
 	p.mu.Unlock()
 	rep := &reply{
-		w: w, r: r, flush: http.NewResponseController(w), tag: tag, attempt: a, call: form == "call", gateway: upstream == gravity,
-		random: p.random(tag, a.number),
+		provider: p, w: w, r: r, flush: http.NewResponseController(w), tag: tag, attempt: a, call: form == "call",
+		gateway: upstream == gravity, random: p.random(tag, a.number),
 	}
 	lie := p.choose(rep.random, mood)
 	p.mu.Lock()
@@ -137,6 +141,18 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request, upstream string
 	p.mu.Unlock()
 	defer p.over(a)
 	lie.tell(rep)
+}
+
+// readWithin is how long an answer waits before it begins. A request that perigee sent to another
+// upstream and gave up earlier is read meanwhile. One that is read later counts as sent later.
+const readWithin = 25 * time.Millisecond
+
+// answer notes that the answer of an attempt begins.
+func (p *provider) answer(ctx context.Context, a *attempt) {
+	p.settle(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a.answers = time.Now()
 }
 
 // over notes that an attempt has ended, also when the handler panics to break its connection.
@@ -182,7 +198,13 @@ func (p *provider) sent(tag string, number int) sent {
 		return sent{attempts: len(all)}
 	}
 	a := all[number-1]
-	return sent{attempts: len(all), repeated: a.lie == lieTwice, empty: strings.HasPrefix(a.lie, lieEmpty)}
+	s := sent{attempts: len(all), repeated: a.lie == lieTwice, empty: strings.HasPrefix(a.lie, lieEmpty)}
+	for _, b := range all[number:] {
+		if b.began.After(a.answers) {
+			s.later++
+		}
+	}
+	return s
 }
 
 // history is what happened to a tag, for evidence.
@@ -191,7 +213,11 @@ func (p *provider) history(tag string) string {
 	defer p.mu.Unlock()
 	var b strings.Builder
 	for _, a := range p.attempts[tag] {
-		fmt.Fprintf(&b, "    attempt %d at %s (%s, stream %v): %s\n", a.number, a.began.Format(clockForm), a.upstream, a.stream, a.lie)
+		fmt.Fprintf(&b, "    attempt %d at %s (%s, stream %v): %s", a.number, a.began.Format(clockForm), a.upstream, a.stream, a.lie)
+		if !a.answers.IsZero() {
+			fmt.Fprintf(&b, ", answers at %s", a.answers.Format(clockForm))
+		}
+		b.WriteByte('\n')
 	}
 	return b.String()
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -200,6 +202,23 @@ func TestFailover(t *testing.T) {
 		}
 		if heard != c.heard || class != c.class {
 			t.Errorf("%s: heard %q, class %q (%v); want %q, %q", c.name, heard, class, err, c.heard, c.class)
+		}
+	}
+}
+
+// After its first content an answer that breaks off ends the call: neither the upstream that failed
+// before it nor the one behind it is asked.
+func TestNoUpstreamIsAskedAfterContent(t *testing.T) {
+	lost := &perigee.Error{Class: perigee.ClassUnavailable, Message: "reset", Cause: &net.OpError{Op: "read", Err: syscall.ECONNRESET}}
+	for _, content := range []perigee.Event{
+		{Kind: perigee.EventText, Text: "on"},
+		{Kind: perigee.EventThinking, Text: "hm"},
+		{Kind: perigee.EventCall, Call: &perigee.FunctionCall{Name: "look"}},
+	} {
+		silent, broken, last := fails(perigee.ClassUnavailable), &source{events: []perigee.Event{content}, err: lost}, says("three")
+		_, err := ask(router(t, Options{Targets: []Target{{"a", silent}, {"b", broken}, {"c", last}}}), "m")
+		if !errors.Is(err, lost) || len(silent.asked) != 1 || len(broken.asked) != 1 || len(last.asked) != 0 {
+			t.Errorf("%v: %v; asked %d, %d and %d times", content.Kind, err, len(silent.asked), len(broken.asked), len(last.asked))
 		}
 	}
 }
