@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,12 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 	}
 	ctx, reloads, stop := onHangup(ctx, service)
 	defer stop()
+	loaded, err = config.AwaitWhole(ctx, src, loaded, config.ReadMark(daemon.MarkPath(loaded.Config)), func(lost string, wait time.Duration) {
+		env.Remark("%s has no %s any more; perigee waits up to %s, in case it is being written", cmp.Or(loaded.Path, loaded.Searched), lost, wait)
+	})
+	if err != nil {
+		return err
+	}
 	if *replace {
 		if err := canListen(ctx, loaded.Config, service.Listeners != nil); err != nil {
 			return err

@@ -215,6 +215,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	if err := d.startServices(ctx, append([]Service{mcpService{d.mcp}, d.clients, d.newSocketService(cfg)}, opts.Services...)); err != nil {
 		return nil, err
 	}
+	d.mark(opts.Loaded)
 	d.follow()
 	d.followReplicas()
 	d.background.Go(func() {
@@ -277,6 +278,17 @@ func memorySize(cfg *config.Config) int64 {
 // StoreOptions returns the options of the database of a configuration.
 func StoreOptions(cfg *config.Config) sqlstore.Options {
 	return sqlstore.Options{Path: filepath.Join(cfg.DataDir, datadir.StoreName), URL: cfg.Store.URL}
+}
+
+// MarkPath returns the file that the next start compares its configuration with.
+func MarkPath(cfg *config.Config) string { return filepath.Join(cfg.DataDir, datadir.MarkName) }
+
+// mark notes what a configuration that is in effect has, for the next start. Without the note it
+// compares nothing.
+func (d *Daemon) mark(loaded *config.Loaded) {
+	if err := config.WriteMark(MarkPath(d.config()), loaded.Mark()); err != nil {
+		d.opts.Logger.Debug("the next start does not notice if the configuration loses a section", "error", err)
+	}
 }
 
 // SocketPath returns where the owner's commands reach the daemon.

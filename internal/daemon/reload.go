@@ -66,6 +66,7 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	d.clients.limiter.Apply(cfg.Limits.Connections, d.memory.Size())
 	renewed := d.applyCertificate(loaded)
 	before := d.loaded.Swap(&effective)
+	d.mark(&effective)
 	d.redactor.Store(redact.New(slices.Concat(cfg.Secrets(), loaded.Config.Secrets())...))
 	d.store.LimitResponses(int64(cfg.Store.Responses))
 	d.observers.Apply(cfg)

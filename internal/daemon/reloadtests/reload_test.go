@@ -11,9 +11,12 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/store/config"
+	"perigee/internal/store/datadir"
 	"perigee/internal/testing/daemontest"
 	"perigee/internal/testing/perigeetest"
 	"perigee/internal/testing/perigeetest/await"
+	"perigee/internal/testing/perigeetest/dbtest"
 )
 
 func TestKeysAndRoutesChangeWithoutRestart(t *testing.T) {
@@ -124,6 +127,19 @@ func TestResponseLimitChangesWithoutRestart(t *testing.T) {
 		t.Errorf("under a limit for one, the first has %d and the second %d", a, b)
 	}
 	book.Line(t, "store.responses is reached", "limit=1048576")
+}
+
+// A reload without the URL of the database changes nothing for the next start, which would take
+// another database if it was started before the file is whole.
+func TestNextStartMissesTheDatabase(t *testing.T) {
+	t.Parallel()
+	dir := daemontest.DataDir(t)
+	_, book, write := daemontest.FollowOn(t, "store: {url: '"+dbtest.Postgres(t)+"'}\n", map[string]string{"listen": "127.0.0.1:0", "data_dir": dir})
+	write("strict: true\n")
+	book.Line(t, "need a restart and are not in effect", "store.url")
+	if m := config.ReadMark(filepath.Join(dir, datadir.MarkName)); !m.Database || m.Path == "" {
+		t.Errorf("the next start compares with %+v", m)
+	}
 }
 
 func TestWhatNeedsARestartSaysSo(t *testing.T) {

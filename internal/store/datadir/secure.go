@@ -23,6 +23,7 @@ const (
 	ImagesName = "images"
 	TracesName = "traces"
 	RunName    = "run"          // the leases of perigee run
+	MarkName   = "started.json" // the sections of the configuration in the last start
 	RunLogName = "run.log"      // of the daemon that perigee run starts; .1 is added to the previous log
 	lockName   = "perigee.lock" // a running daemon holds it locked; its process id is in it
 	stopName   = "stop.lock"    // held by the command that stops the daemon
@@ -32,7 +33,7 @@ const (
 // ourFiles are everything that perigee keeps in the directory.
 var ourFiles = []string{
 	StoreName, StoreName + "-wal", StoreName + "-shm", StoreName + "-journal",
-	tokenName, lockName, stopName, SocketName, "seal.key", "seal.lock", ImagesName, TracesName, "ca", RunName, RunLogName, RunLogName + ".1",
+	tokenName, lockName, stopName, SocketName, "seal.key", "seal.lock", ImagesName, TracesName, "ca", RunName, MarkName, RunLogName, RunLogName + ".1",
 }
 
 // ourDirs are directories with files that keep the modes set by the program that writes them.
