@@ -19,7 +19,6 @@ const (
 	down    outcome = "not up"   // the connection failed while perigee was being stopped, killed or started
 	empty   outcome = "empty"    // the provider's own answer was empty
 	twice   outcome = "repeated" // the provider itself said everything twice in one answer
-	blank   outcome = "blank"    // perigee was started while the configuration was not whole
 
 	lost      outcome = "lost"             // neither an answer nor an error, or not in time
 	mixed     outcome = "mixed"            // chunks of another call, or in another order
@@ -31,7 +30,7 @@ const (
 )
 
 var (
-	harmless  = []outcome{whole, refused, broken, left, down, empty, twice, blank}
+	harmless  = []outcome{whole, refused, broken, left, down, empty, twice}
 	forbidden = []outcome{lost, mixed, doubled, cutShort, malformed, letIn, simulated}
 )
 

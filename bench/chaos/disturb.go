@@ -44,7 +44,6 @@ var disturbances = []disturbance{
 	{theSettings, "configuration half written", 3, nil, halfWritten},
 	{theSettings, "configuration broken", 2, nil, func(ctx context.Context, w *world, random *rand.Rand) error {
 		broken := []string{"", "\n", "# nothing\n", "keys: [", "upstreams: []\nkeys: []\n", "limits: {body: many}\n"}
-		defer w.unsettle()()
 		if err := w.write(broken[random.IntN(len(broken))]); err != nil {
 			return err
 		}
@@ -108,7 +107,6 @@ var disturbances = []disturbance{
 
 // halfWritten writes the configuration in place, in two goes, and cuts it where that hurts.
 func halfWritten(ctx context.Context, w *world, random *rand.Rand) error {
-	defer w.unsettle()()
 	text := w.config("")
 	at := strings.Index(text, []string{"keys:", "upstreams:", "models:"}[random.IntN(3)])
 	f, err := os.OpenFile(w.configFile(), os.O_WRONLY|os.O_TRUNC, 0)

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -131,9 +130,6 @@ func (r *run) judge(c *call) {
 	}
 	if c.verdict == lost && r.world.wasDown(c.began, c.over, a.status == http.StatusOK) && c.over.Sub(c.began) < callLimit {
 		c.verdict = down
-	}
-	if slices.Contains(forbidden, c.verdict) && r.world.wasBlank(c.began, c.over) {
-		c.verdict = blank
 	}
 	for _, v := range forbidden {
 		if c.verdict == v {

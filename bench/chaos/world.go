@@ -47,8 +47,6 @@ type world struct {
 	downs     []span
 	storeOuts []span
 	kills     []time.Time
-	unset     []span // the configuration has no upstreams or keys, or cannot be read
-	blank     []blankStart
 }
 
 func newWorld(ctx context.Context, o options, dir, storage string) (_ *world, err error) {
@@ -223,7 +221,6 @@ func (w *world) up(ctx context.Context) error {
 
 func (w *world) startOnce(ctx context.Context) error {
 	w.starts++
-	defer w.noteBlank(time.Now())
 	p, err := start(filepath.Join(w.dir, perigeeLog), w.env(), w.binary, "serve", "--config", w.configFile(),
 		"--listen", fmt.Sprintf("127.0.0.1:%d", w.port))
 	if err != nil {
