@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"time"
 
 	"perigee"
@@ -126,7 +127,7 @@ func (l *loop) look(ctx context.Context, full bool) (stopped bool, err error) {
 // observation returns the state in an answer, which may have only the first steps.
 func observation(answer *languageserverpb.GetCascadeTrajectoryResponse) *Observation {
 	return &Observation{Time: time.Now(), Trajectory: answer.GetTrajectory().GetTrajectoryId(), Status: answer.GetStatus(),
-		Steps: answer.GetTrajectory().GetSteps(), Total: int(answer.GetNumTotalSteps()), Executors: answer.GetTrajectory().GetExecutorMetadatas()}
+		Steps: answer.GetTrajectory().GetSteps(), Total: int(min(answer.GetNumTotalSteps(), math.MaxInt32)), Executors: answer.GetTrajectory().GetExecutorMetadatas()}
 }
 
 // complete reads the steps that are missing in an answer, and applies them with the answer's

@@ -34,7 +34,8 @@ func (n Count) Err(bytes int) error { return n.err(bytes, elementCost) }
 func (n Count) ErrStored(bytes int) error { return n.err(bytes, storedCost) }
 
 func (n Count) err(bytes, element int) error {
-	if n.Elements*element+n.Members*memberCost <= freeCost+bytes/4*11 {
+	// In 64 bits also where an int has 32.
+	if int64(n.Elements)*int64(element)+int64(n.Members)*memberCost <= freeCost+int64(bytes)/4*11 {
 		return nil
 	}
 	return fmt.Errorf("the body has %d list elements and %d members in %d bytes, which are too many small values",

@@ -30,7 +30,7 @@ const longValue = 128
 func Open(data []byte, visit func(m Member)) (*Document, error) {
 	k := checkers.Get().(*checker)
 	k.naming, k.names = true, nameFilter{}
-	if len(data) <= math.MaxUint32 {
+	if uint64(len(data)) <= math.MaxUint32 {
 		k.longest = len(data) / longValue
 		if likely := k.longest / 4; likely > usual { // about what agents send
 			k.ends = make([]span, 0, likely)

@@ -64,6 +64,8 @@ func appendValue(b []byte, v any) []byte {
 		return strconv.AppendBool(b, v)
 	case int:
 		return strconv.AppendInt(b, int64(v), 10)
+	case int64:
+		return strconv.AppendInt(b, v, 10)
 	case json.RawMessage:
 		return append(b, v...)
 	case members:

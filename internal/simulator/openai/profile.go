@@ -165,7 +165,7 @@ var profiles = []Profile{
 		}},
 	{Name: "llamacpp", About: "llama.cpp: reasoning_content, timings, exceed_context_size_error, any name of a model, /props and /health",
 		Bases: []string{""}, Reasoning: reasoningContent, Timings: true, MaxStop: -1, Errors: errorLlama, Keyless: true, AnyModel: true, Stateless: true, CallLength: 32, Models: []Model{
-			{ID: "qwen3-8b-q4_k_m.gguf", Owner: "llamacpp", Thinks: true, Context: 16_384, Extra: members{{"meta", members{{"vocab_type", 2}, {"n_vocab", 151_936}, {"n_ctx_train", 40_960}, {"n_embd", 4096}, {"n_params", 8_190_735_360}, {"size", 5_019_811_840}}}}},
+			{ID: "qwen3-8b-q4_k_m.gguf", Owner: "llamacpp", Thinks: true, Context: 16_384, Extra: members{{"meta", members{{"vocab_type", 2}, {"n_vocab", 151_936}, {"n_ctx_train", 40_960}, {"n_embd", 4096}, {"n_params", int64(8_190_735_360)}, {"size", int64(5_019_811_840)}}}}},
 		}},
 	{Name: "lmstudio", About: "LM Studio: <think> in the text, empty names in later deltas of calls, /api/v1/models",
 		Reasoning: reasoningTags, EmptyNames: true, MaxStop: -1, Keyless: true, CallLength: 9, Models: []Model{

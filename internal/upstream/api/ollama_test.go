@@ -128,7 +128,7 @@ func TestOllamaGrowsTheContext(t *testing.T) {
 		{tokens: 20000, output: 90000, want: 24576},             // whatever the client allows
 		{tokens: 10, output: 100, later: time.Hour, want: 4096}, // unloaded since
 		{tokens: 10, output: 100, loaded: 32768, want: 32768},   // loaded by another program
-		{tokens: 10, output: 100, loaded: 1e12, want: 32768},    // not beyond the model's own limit
+		{tokens: 10, output: 100, loaded: 1e9, want: 32768},     // not beyond the model's own limit
 		{tokens: 10, output: 100, later: time.Hour, loaded: -8192, want: 4096},
 	} {
 		r.now, r.loaded = r.now.Add(step.later), step.loaded

@@ -2,6 +2,7 @@ package ide
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 
@@ -128,7 +129,7 @@ func (h *holding) look(ctx context.Context, u *Upstream, id string) {
 		}
 		return
 	}
-	h.has, h.steps = true, int(state.GetNumTotalSteps())
+	h.has, h.steps = true, int(min(state.GetNumTotalSteps(), math.MaxInt32))
 	h.running = state.GetStatus() > cortexpb.CascadeRunStatus_CASCADE_RUN_STATUS_IDLE
 }
 

@@ -72,7 +72,7 @@ func postgresValues(t *testing.T, db *sql.DB) {
 		arg        any
 		want       any
 	}{
-		{`CAST($1 AS BIGINT)`, math.MinInt64, int64(math.MinInt64)},
+		{`CAST($1 AS BIGINT)`, int64(math.MinInt64), int64(math.MinInt64)},
 		{`CAST($1 AS BIGINT)`, nil, nil},
 		{`CAST($1 AS INTEGER)`, -7, int64(-7)},
 		{`CAST($1 AS BOOLEAN)`, true, true},
@@ -88,8 +88,8 @@ func postgresValues(t *testing.T, db *sql.DB) {
 		{`CAST($1 AS NUMERIC)`, "-1", int64(-1)},
 		{`CAST($1 AS NUMERIC)`, "10000", int64(10000)},
 		{`CAST($1 AS NUMERIC)`, "123456789012", int64(123456789012)},
-		{`CAST($1 AS NUMERIC)`, math.MaxInt64, int64(math.MaxInt64)},
-		{`sum(CAST($1 AS BIGINT))`, math.MinInt64, int64(math.MinInt64)},
+		{`CAST($1 AS NUMERIC)`, int64(math.MaxInt64), int64(math.MaxInt64)},
+		{`sum(CAST($1 AS BIGINT))`, int64(math.MinInt64), int64(math.MinInt64)},
 	} {
 		var got any
 		err := db.QueryRow("SELECT "+test.expression, test.arg).Scan(&got)
