@@ -123,7 +123,17 @@ func (e *evidence) quote() string {
 		return "status " + strconv.Itoa(e.status) + ", not explained"
 	}
 	if shown := []rune(words); len(shown) > maxShown {
-		return string(shown[:maxShown]) + "…"
+		return beforeLink(words, len(string(shown[:maxShown]))) + "…"
 	}
 	return words
+}
+
+// beforeLink cuts text at end, or before the link that end is in: half a link leads elsewhere.
+func beforeLink(text string, end int) string {
+	for _, at := range linkPattern().FindAllStringIndex(text, -1) {
+		if at[0] < end && end < at[1] {
+			end = at[0]
+		}
+	}
+	return text[:end]
 }

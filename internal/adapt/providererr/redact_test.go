@@ -91,6 +91,21 @@ func TestQuoteEndsBeforeHalfASecret(t *testing.T) {
 	}
 }
 
+func TestQuoteEndsBeforeHalfALink(t *testing.T) {
+	const link = "https://developers.google.com/x"
+	for cut := 1; cut <= len(link); cut++ {
+		start := strings.Repeat("é", maxShown-cut)
+		e := evidence{message: start + link + " more"}
+		want := start + "…"
+		if cut == len(link) {
+			want = start + link + "…"
+		}
+		if got := e.quote(); got != want {
+			t.Errorf("%d bytes of the link: %s", cut, got[len(start):])
+		}
+	}
+}
+
 func TestTrustedLinks(t *testing.T) {
 	tests := map[string]bool{
 		"https://accounts.google.com/signin/continue?x=1": true,
