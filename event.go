@@ -28,9 +28,10 @@ const (
 	EventSignature // Signature only, which belongs to the block before it
 	EventRedacted  // Signature: thinking that only its provider can read
 	// EventCallPart is a piece of a call that the model is still writing. Call has its ID and name,
-	// and Text is a piece of its arguments, which may be empty. No other content comes between the
-	// pieces of a call, and its EventCall follows them. An encoder that streams arguments writes
-	// the pieces and skips the arguments of the EventCall; all other readers skip the pieces.
+	// and Text is a piece of its arguments, which are an object; it may be empty. No other content
+	// comes between the pieces of a call, and its EventCall follows them. An encoder that streams
+	// arguments writes the pieces and skips the arguments of the EventCall; all other readers skip
+	// the pieces.
 	EventCallPart
 	EventCall      // Call, complete; and Signature
 	EventBlob      // Blob: an image or audio; Thought if it belongs to the thinking

@@ -3,6 +3,7 @@ package anthropic
 import (
 	"encoding/json"
 	"testing"
+	"unicode/utf8"
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
@@ -40,6 +41,8 @@ func FuzzDecodeRequest(f *testing.F) {
 func FuzzAnswer(f *testing.F) {
 	f.Add(uint8(1), "tskcCbgpfTu", "text", "seal", `{"a":[]}`)
 	f.Add(uint8(2), "kkstp", "\xff\n", "", `{"codeExecutionResult":{"outcome":"x","output":"y"}}`)
+	f.Add(uint8(0), "\x7f", "0", "0", "0")
+	f.Add(uint8(0), "t\x1bt", "0", "0", `{"é":"\ud83d\ude00"}`)
 	f.Add(uint8(3), "CCu", "{", "perigee.1.call.", `{"executableCode":{"code":"1"}}`)
 	f.Fuzz(func(t *testing.T, display uint8, kinds, text, seal, raw string) {
 		if len(kinds) > 50 || rawjson.Check([]byte(raw)) != nil { // upstreams yield JSON only
@@ -73,6 +76,18 @@ func FuzzAnswer(f *testing.F) {
 			default:
 				ev.Kind = perigee.EventKind(k % 20)
 				ev.Call, ev.Usage, ev.Finish, ev.Blob = &perigee.FunctionCall{}, &perigee.Usage{}, &perigee.Finish{}, &perigee.Blob{}
+			}
+			if ev.Kind == perigee.EventCallPart { // the pieces of an object, and the call
+				args := "{}"
+				if raw[0] == '{' && utf8.ValidString(raw) {
+					args = raw
+				}
+				runes := []rune(args)
+				ev.Text = string(runes[:len(runes)/2])
+				events = append(events, ev)
+				ev.Text = string(runes[len(runes)/2:])
+				events = append(events, ev)
+				ev.Kind, ev.Text, ev.Signature, ev.Call = perigee.EventCall, "", "", &perigee.FunctionCall{Args: json.RawMessage(args)}
 			}
 			events = append(events, ev)
 		}

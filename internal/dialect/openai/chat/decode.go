@@ -424,13 +424,16 @@ const (
 	customEnd  = `"}`
 )
 
-// show emits a piece of a call that can be streamed: its id and name are known, and it is the only
-// one that is not complete.
+// show emits a piece of a call that can be streamed: its id and name are known, it is the only one
+// that is not complete, and its arguments are an object.
 func (d *Decoder) show(choice *receivedChoice, call *receivedCall, more string) {
 	if call.id == "" || call.name == "" || choice.calls[0] != call {
 		return
 	}
 	if !call.shown {
+		if !call.custom && !bytes.HasPrefix(call.args, []byte("{")) {
+			return
+		}
 		call.shown, more = true, string(call.args)
 		if call.custom {
 			more = customHead + more

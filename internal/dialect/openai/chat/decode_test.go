@@ -154,7 +154,7 @@ func TestDecoderIsTolerant(t *testing.T) {
 		"text after a call":                   {[]string{callDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{\"a\":1}"}}`), chunkOf(`{"content":"x"}`), end}, `call:f{"a":1} text:"x" finish:0`},
 		"a custom tool":                       {[]string{callDelta(`{"index":0,"id":"1","type":"custom","custom":{"name":"f","input":"x"}}`), callDelta(`{"index":0,"custom":{"input":"y"}}`), end}, `call:f{"input":"xy"} finish:0`},
 		"the older function_call":             {[]string{chunkOf(`{"function_call":{"name":"f","arguments":"{\"a\":"}}`), chunkOf(`{"function_call":{"arguments":"1}"}}`), end}, `call:f{"a":1} finish:0`},
-		"arguments that are no JSON":          {[]string{callDelta(`{"index":0,"function":{"name":"f","arguments":"oh"}}`), end}, `call:f{"arguments":"oh"} finish:0`},
+		"arguments that are no JSON":          {[]string{callDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":""}}`), callDelta(`{"index":0,"function":{"arguments":"oh"}}`), end}, `call:f{"arguments":"oh"} finish:0`},
 		"no arguments":                        {[]string{callDelta(`{"index":0,"id":"1","function":{"name":"f"}}`), end}, `call:f{} finish:0`},
 		"two names of reasoning":              {[]string{chunkOf(`{"reasoning":"a","reasoning_content":"a"}`), chunkOf(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"b"}]},{"type":"text","text":"c"}]}`), end}, `thinking:"ab" text:"c" finish:0`},
 		"unknown members, and no choices":     {[]string{`{"choices":[],"prompt_filter_results":[]}`, `{"novelty":{}}`, chunkOf(`{"content":"x"}`), end, `{"choices":[],"usage":{"prompt_tokens":1}}`}, `text:"x" finish:0`},
