@@ -34,7 +34,7 @@ export GOFLAGS := $(GOFLAGS) -pgo=off
 
 PREFIX  ?= $(HOME)/.local
 
-.PHONY: help run building build install test full steady lint staticcheck slow race unraced mutate cross bench bench-peers bench-mitm chaos soak conformance h2spec fuzz vuln e2e e2e-all extension extension-test opencode-plugin opencode-plugin-test generate generated update release packages reproduce module clean
+.PHONY: help run building build install test full steady lint staticcheck slow race unraced mutate cross bench bench-peers bench-mitm chaos soak conformance h2spec fuzz vuln e2e e2e-all extension extension-test opencode-plugin opencode-plugin-test generate generated update release packages reproduce module renamed clean
 
 ## help: list the targets
 help:
@@ -225,14 +225,18 @@ reproduce:
 	@./.ci/reproduce "$(VERSION)" "$(PLATFORMS)"
 
 ## module: rename the Go module to MODULE
-module:
+module: renamed
+	@$(MAKE) -s --no-print-directory generate
+
+# The part of module that needs no other program: generated code contains paths of packages, too.
+renamed:
 	@test -n "$(MODULE)" || { echo "say which path: make module MODULE=example.com/you/perigee" >&2; exit 2; }
 	@old=$$($(GO) list -m) && $(GO) mod edit -module "$(MODULE)" && \
 	(cd tools/release && $(GO) mod edit -module "$(MODULE)/tools/release") && \
 	find . -name '*.go' -not -path './e2e/*/*' -exec env OLD="$$old" NEW="$(MODULE)" perl -pi -e \
-		's{^(\s*(?:import )?(?:[\w.]+ )?")\Q$$ENV{OLD}\E(/[^"]*)?("\s*)$$}{$$1$$ENV{NEW}$$2$$3}; s{"\Q$$ENV{OLD}\E(/[^"]*)?"}{"$$ENV{NEW}$$1"}g if $$ARGV =~ m{/deps_test\.go$$}' {} +
+		's{^(\s*(?:import )?(?:[\w.]+ )?")\Q$$ENV{OLD}\E(/[^"]*)?("\s*(?://.*)?)$$}{$$1$$ENV{NEW}$$2$$3}; s{"\Q$$ENV{OLD}\E(/[^"]*)?"}{"$$ENV{NEW}$$1"}g if $$ARGV =~ m{/deps_test\.go$$}' {} +
 	@OLD="$$(sed -n 's|.*go_package = "\(.*\)/gen/.*|\1|p' proto/gemini_coder/gemini_coder.proto)" && test -n "$$OLD" && \
-	find proto -name '*.proto' -exec sed -i "s|go_package = \"$$OLD/gen|go_package = \"$(MODULE)/gen|" {} +
+	find proto -name '*.proto' -exec env OLD="$$OLD" NEW="$(MODULE)" perl -pi -e 's{go_package = "\Q$$ENV{OLD}\E/gen}{go_package = "$$ENV{NEW}/gen}' {} +
 	@echo "the module is now $$($(GO) list -m)"
 
 clean:

@@ -297,7 +297,7 @@ func listPackages(t *testing.T) []listed {
 var goList = sync.OnceValues(func() (all []listed, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "go", "list", "-json=ImportPath,Doc,Imports,GoFiles", "./...").Output()
+	out, err := exec.CommandContext(ctx, "go", "list", "-pgo=off", "-json=ImportPath,Doc,Imports,GoFiles", "./...").Output()
 	if err != nil {
 		return nil, err
 	}
