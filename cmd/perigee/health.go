@@ -2,12 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
 	"perigee/internal/daemon"
-	"perigee/internal/store/config"
+	"perigee/internal/lib/terminal"
 )
 
 // healthCommand prints whether the running daemon can answer calls. A configuration that has become
@@ -16,11 +17,14 @@ func healthCommand(ctx context.Context, env *cli.Env, args []string) error {
 	if _, err := env.Parse(args, 0); err != nil {
 		return err
 	}
-	loaded, _, problems := command.Salvage(ctx, env, config.Sources{Path: env.Config, Spare: command.NoSecrets})
+	loaded, err := command.SalvageRunning(ctx, env)
+	if err != nil {
+		return err
+	}
 	answer, err := daemon.Ready(ctx, loaded.Config)
 	switch {
-	case err != nil && problems != nil:
-		return problems
+	case errors.Is(err, daemon.ErrNotRunning):
+		return command.NotRunning(ctx, loaded.Config, "; start one with perigee serve")
 	case err != nil:
 		return err
 	case env.JSON:
@@ -28,13 +32,13 @@ func healthCommand(ctx context.Context, env *cli.Env, args []string) error {
 			return err
 		}
 	default:
-		fmt.Fprintln(env.Stdout, answer.Status)
+		fmt.Fprintln(env.Stdout, terminal.Printable(answer.Status))
 	}
 	if answer.Status == "ready" {
 		return nil
 	}
 	for _, reason := range answer.Reasons {
-		env.Remark("%s", reason)
+		env.Remark("%s", terminal.Printable(reason))
 	}
 	return &command.ExitStatus{Code: exitFailed}
 }

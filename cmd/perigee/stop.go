@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
 	"perigee/internal/daemon"
-	"perigee/internal/store/config"
 )
 
 // stopCommand stops the running daemon.
@@ -17,14 +15,9 @@ func stopCommand(ctx context.Context, env *cli.Env, args []string) error {
 	if _, err := env.Parse(args, 0); err != nil {
 		return err
 	}
-	loaded, _, problems := command.Salvage(ctx, env, config.Sources{Path: env.Config, Spare: command.NoSecrets})
-	if problems != nil {
-		if !command.RunsAnyway(ctx, loaded, problems) {
-			return problems
-		}
-		for line := range strings.SplitSeq(problems.Error(), "\n") {
-			env.Remark("warning: %s", line)
-		}
+	loaded, err := command.SalvageRunning(ctx, env)
+	if err != nil {
+		return err
 	}
 	pid, err := command.StopDaemon(ctx, env, loaded.Config, "stop")
 	if errors.Is(err, daemon.ErrNotRunning) {

@@ -16,3 +16,6 @@ func (o *Options) BuildWith(kind string, build func(config.Upstream) perigee.Ups
 		return nil
 	}
 }
+
+// ReadyWithin is Ready with another limit.
+var ReadyWithin = readyWithin

@@ -23,9 +23,21 @@ const readinessLimit = 10 * time.Second
 
 // Ready asks the running daemon through its socket whether it can answer calls. It returns
 // ErrNotRunning if there is none, and ErrNoAnswer if it does not answer.
-func Ready(ctx context.Context, cfg *config.Config) (answer Readiness, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readinessLimit)
+func Ready(ctx context.Context, cfg *config.Config) (Readiness, error) {
+	return readyWithin(ctx, cfg, readinessLimit)
+}
+
+func readyWithin(ctx context.Context, cfg *config.Config, limit time.Duration) (Readiness, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	answer, err := askReadiness(limited, cfg)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w (no whole answer within %v)", ErrNoAnswer, limit)
+	}
+	return answer, err
+}
+
+func askReadiness(ctx context.Context, cfg *config.Config) (answer Readiness, err error) {
 	client, err := Reach(ctx, cfg)
 	if err != nil {
 		return answer, err

@@ -4,15 +4,20 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib"
 
+	"perigee/internal/daemon"
 	"perigee/internal/simulator"
+	"perigee/internal/store/config"
 	"perigee/internal/testing/daemontest"
 	"perigee/internal/testing/perigeetest/await"
 	"perigee/internal/testing/perigeetest/dbtest"
@@ -175,4 +180,17 @@ func lockAllTables(t *testing.T, address string) (unlock func()) {
 		t.Fatal(err)
 	}
 	return func() { _ = tx.Rollback() }
+}
+
+// A daemon that hangs does not answer, and the error names the next step.
+func TestReadinessOfADaemonThatHangs(t *testing.T) {
+	cfg := &config.Config{DataDir: daemontest.DataDir(t)}
+	l, err := net.Listen("unix", daemon.SocketPath(cfg)) // connections wait for an Accept
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if _, err := daemon.ReadyWithin(t.Context(), cfg, time.Millisecond); !errors.Is(err, daemon.ErrNoAnswer) {
+		t.Errorf("got %v", err)
+	}
 }

@@ -83,10 +83,34 @@ func defaults() *config.Loaded {
 	return &config.Loaded{Config: &config.Config{}}
 }
 
-// RunsAnyway reports whether a daemon runs with the file of an invalid configuration, which it has
+// SalvageRunning is Salvage for commands about the running daemon. Problems are warnings if a daemon
+// runs with the file, and otherwise the error.
+func SalvageRunning(ctx context.Context, env *cli.Env) (*config.Loaded, error) {
+	loaded, _, problems := Salvage(ctx, env, config.Sources{Path: env.Config, Spare: NoSecrets})
+	if problems == nil {
+		return loaded, nil
+	}
+	if !runsAnyway(ctx, loaded, problems) {
+		return nil, problems
+	}
+	Warn(env, problems)
+	return loaded, nil
+}
+
+// Warn prints the problems of a configuration that does not matter now, if there are any.
+func Warn(env *cli.Env, problems error) {
+	if problems == nil {
+		return
+	}
+	for line := range strings.SplitSeq(problems.Error(), "\n") {
+		env.Remark("warning: %s", line)
+	}
+}
+
+// runsAnyway reports whether a daemon runs with the file of an invalid configuration, which it has
 // read when the file was valid. loaded and problems are from Salvage. A daemon that runs with
 // another file does not count: the data directory may not be the file's.
-func RunsAnyway(ctx context.Context, loaded *config.Loaded, problems error) bool {
+func runsAnyway(ctx context.Context, loaded *config.Loaded, problems error) bool {
 	status, err := daemon.Status(ctx, loaded.Config)
 	if err != nil || status.Configuration == "" {
 		return false
