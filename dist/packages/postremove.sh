@@ -8,6 +8,9 @@ fi
 if [ "$1" = purge ]; then
 	rm -rf /etc/perigee /etc/systemd/system/perigee.service.d /etc/systemd/system/perigee.socket.d
 	if rmdir /var/lib/perigee 2>/dev/null || [ ! -e /var/lib/perigee ]; then
-		! getent passwd perigee >/dev/null || userdel perigee || true
+		# Not a user of that name that was there before.
+		case "$(getent passwd perigee)" in
+		*:/var/lib/perigee:*) userdel perigee || true ;;
+		esac
 	fi
 fi
