@@ -17,6 +17,7 @@ import (
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/remote"
 	"perigee/internal/lib/lazyregexp"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/store/config"
 )
 
@@ -51,13 +52,17 @@ func service(ctx context.Context, env *cli.Env, args []string) error {
 		return cli.Usagef("service: --json is for status")
 	}
 	s.host = serviceHost(func(format string, values ...any) { fmt.Fprintf(env.Stdout, format+"\n", values...) })
-	if err := s.prepare(ctx); err != nil {
+	problems, err := s.prepare(ctx)
+	switch {
+	case err != nil:
 		return err
-	}
-	switch word {
-	case "install":
+	case word == "install" && problems != nil:
+		return problems
+	case word == "install":
 		return s.install(ctx)
-	case "remove":
+	}
+	command.Warn(env, problems) // a service that is installed has read the file when it was valid
+	if word == "remove" {
 		return s.remove(ctx)
 	}
 	return s.status(ctx)
@@ -67,14 +72,14 @@ func service(ctx context.Context, env *cli.Env, args []string) error {
 // so that it is the daemon that the commands of this shell find.
 var selecting = []string{config.EnvFile, "PERIGEE_DATA_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"}
 
-// prepare reads the configuration of the service.
-func (s *serviceCommand) prepare(ctx context.Context) (err error) {
+// prepare reads the configuration of the service, and returns its problems.
+func (s *serviceCommand) prepare(ctx context.Context) (problems, err error) {
 	if s.options.Program, err = programPath(); err != nil {
-		return err
+		return nil, err
 	}
 	if s.env.Config != "" {
 		if s.options.Config, err = filepath.Abs(s.env.Config); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	src := config.Sources{Path: s.options.Config, Spare: command.NoSecrets, AnswersOllama: command.AnswersOllama}
@@ -91,14 +96,13 @@ func (s *serviceCommand) prepare(ctx context.Context) (err error) {
 		}
 	}
 	if s.manager, err = dist.NewManager(s.host, s.options); err != nil {
-		return fmt.Errorf("service: %w", err)
+		return nil, fmt.Errorf("service: %w", err)
 	}
-	var problems error
 	s.loaded, _, problems = command.Salvage(ctx, s.env, src)
 	if _, err := os.Stat(src.Path); s.options.System && s.options.Config == "" && err != nil {
 		s.loaded.Config.DataDir, problems = dist.SystemData, nil // install creates the file
 	}
-	return problems
+	return problems, nil
 }
 
 func (s *serviceCommand) install(ctx context.Context) error {
@@ -246,7 +250,7 @@ func (s *serviceCommand) printStatus(status serviceStatus) {
 		fmt.Fprintf(out, "version: %s\n", status.Version)
 	}
 	for _, reason := range status.Reasons {
-		s.env.Remark("%s", reason)
+		s.env.Remark("%s", terminal.Printable(reason))
 	}
 	switch {
 	case !status.Running:
