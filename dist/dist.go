@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -90,10 +91,12 @@ type Manager struct {
 	Files []File
 	// Packaged is the file that a package has installed, and that is used instead of Files.
 	Packaged string
+	unusable error    // why the service could not run, if it was installed
 	check    []string // a command that fails if the service manager cannot be reached
 	reach    string   // how it can be reached, for the error
 	unit     string   // its name for users
 	logs     string   // the command that shows the log
+	doubt    string   // another cause of a failure, for the error
 	prepare  [][]string
 	create   [][]string // for a service that is not installed
 	enable   [][]string // after that, and for one that is; they can be repeated
@@ -136,11 +139,20 @@ func (m *Manager) Unit() string { return m.unit }
 // State asks the service manager.
 func (m *Manager) State(ctx context.Context) State { return m.state(ctx) }
 
+// Hidden returns an error with the next step if the files of the service exist, and the service manager,
+// which would know its state, cannot be reached.
+func (m *Manager) Hidden(ctx context.Context, s State) error {
+	if s.Installed || m.Packaged == "" && !slices.ContainsFunc(m.Files, func(f File) bool { return !f.Once && m.host.exists(f.Path) }) {
+		return nil
+	}
+	return m.Reach(ctx)
+}
+
 // NewManager returns the service manager of a host. The error is about a host or options without
 // one.
 func NewManager(h *Host, o Options) (*Manager, error) {
 	if o.System && h.UID != 0 && h.OS != "windows" {
-		return nil, errors.New("a service of the system needs root; run it with sudo, or without --system for a service of your account")
+		return nil, fmt.Errorf("a service of the system needs root; run sudo %s service, or leave out --system for a service of your account", unitWord(o.Program))
 	}
 	switch h.OS {
 	case "linux":

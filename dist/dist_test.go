@@ -202,17 +202,140 @@ func TestRefusedServices(t *testing.T) {
 		host    Host
 		options Options
 	}{
-		"with sudo":      {Host{OS: "linux", UID: 1000}, Options{System: true}},
-		"HOME":           {Host{OS: "linux"}, Options{}},
-		"copy it first":  {Host{OS: "linux"}, Options{System: true, Program: "/home/ada/perigee"}},
-		"--system":       {Host{OS: "windows"}, Options{}},
-		"perigee serve":  {Host{OS: "plan9"}, Options{}},
-		"your account":   {Host{OS: "darwin"}, Options{System: true}},
-		"home directory": {Host{OS: "darwin"}, Options{}},
+		"sudo /opt/perigee service": {Host{OS: "linux", UID: 1000}, Options{System: true, Program: "/opt/perigee"}},
+		"HOME":                      {Host{OS: "linux"}, Options{}},
+		"--system":                  {Host{OS: "windows"}, Options{}},
+		"perigee serve":             {Host{OS: "plan9"}, Options{}},
+		"your account":              {Host{OS: "darwin"}, Options{System: true}},
+		"home directory":            {Host{OS: "darwin"}, Options{}},
 	} {
 		if _, err := NewManager(&c.host, c.options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want one with %q", err, want)
 		}
+	}
+}
+
+// A program that the sandbox of the unit hides is not installed; a service that was installed earlier
+// is removed with it all the same.
+func TestHiddenPrograms(t *testing.T) {
+	for _, program := range []string{"/home/ada/perigee", "/root/bin/perigee", "/tmp/perigee_0.1.0/perigee", "/var/tmp/perigee"} {
+		m, root, _ := rig(t, 1, &recorder{answers: loaded})
+		if _, err := m.Install(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		host := *m.host
+		host.Root = root + "/"
+		m, err := NewManager(&host, Options{System: true, Program: program})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Install(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot see "+program+"; copy it first") {
+			t.Errorf("install: %v", err)
+		}
+		if err := m.Print(); err == nil {
+			t.Errorf("install --print accepts %s", program)
+		}
+		if changed, err := m.Remove(t.Context()); err != nil || !changed {
+			t.Errorf("remove: %v, %v", changed, err)
+		}
+	}
+}
+
+// A service whose manager cannot be reached, as after su, is neither removed nor called absent: it
+// may run.
+func TestUnreachableServices(t *testing.T) {
+	for i, h := range hosts[:2] {
+		t.Run(h.name, func(t *testing.T) {
+			r := &recorder{}
+			m, _, _ := rig(t, i, r)
+			if err := m.Hidden(t.Context(), m.State(t.Context())); err != nil {
+				t.Errorf("no service is installed, and it is hidden: %v", err)
+			}
+			if _, err := m.Install(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r.lines = nil // a recorder without answers fails what asks for a state
+			if changed, err := m.Remove(t.Context()); err == nil || changed || !strings.Contains(err.Error(), "cannot be reached") {
+				t.Errorf("remove: %v, %v", changed, err)
+			}
+			if len(r.lines) > 0 || !m.host.exists(m.Files[0].Path) {
+				t.Errorf("it ran %q, or removed the file", r.lines)
+			}
+		})
+	}
+}
+
+// Links to directories stay, and a link in place of a unit is left to the user: systemctl disable would
+// remove it.
+func TestLinksOfTheUser(t *testing.T) {
+	for i, dir := range []string{"home/ada lovelace/.config", "etc/perigee"} {
+		t.Run(hosts[i].name, func(t *testing.T) {
+			r := &recorder{}
+			m, root, _ := rig(t, i, r)
+			link, target := filepath.Join(root, dir), filepath.Join(root, "elsewhere")
+			if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o700), os.Mkdir(target, 0o700), os.Symlink(target, link)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.Install(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r.answers = loaded
+			if changed, err := m.Remove(t.Context()); err != nil || !changed {
+				t.Fatal(changed, err)
+			}
+			if left, err := os.Readlink(link); err != nil || left != target {
+				t.Errorf("%s is %q, %v", link, left, err)
+			}
+
+			unit := m.host.Root + m.Files[0].Path
+			if err := errors.Join(os.MkdirAll(filepath.Dir(unit), 0o700), os.Symlink(os.DevNull, unit)); err != nil {
+				t.Fatal(err)
+			}
+			r.lines = nil
+			_, errInstall := m.Install(t.Context())
+			_, errRemove := m.Remove(t.Context())
+			for _, err := range []error{errInstall, errRemove, m.Print()} {
+				if err == nil || !strings.Contains(err.Error(), "move it away") {
+					t.Errorf("with a masked unit: %v", err)
+				}
+			}
+			if len(r.lines) > 0 {
+				t.Errorf("it ran %q", r.lines)
+			}
+		})
+	}
+}
+
+// A unit cannot have every path: install refuses what systemd would refuse later, or read otherwise.
+func TestPathsInUnits(t *testing.T) {
+	for text, o := range map[string]Options{
+		"quotes or a backslash": {Program: `/srv/"a"/perigee`},
+		"it has a control":      {Program: "/srv/perigee", Config: "/srv/a\nExecStartPre=/bin/id"},
+		`"a\tb"`:                {Program: "/srv/perigee", Variables: []Variable{{"PERIGEE_DATA_DIR", "a\tb"}}},
+	} {
+		for _, system := range []bool{false, true} {
+			o.System = system
+			host := Host{OS: "linux", Home: "/home/ada", Root: t.TempDir() + "/", Run: (&recorder{}).run, Report: func(string, ...any) {}}
+			m, err := NewManager(&host, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.Install(t.Context()); err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%+v: %v", o, err)
+			}
+		}
+	}
+	host := Host{OS: "linux", Home: "/home/ada", ConfigHome: "config", Run: (&recorder{}).run}
+	m, err := NewManager(&host, Options{Program: "/srv/perigee"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Print(); err == nil || !strings.Contains(err.Error(), "absolute") {
+		t.Errorf("XDG_CONFIG_HOME=config: %v", err)
+	}
+	unit := Options{Program: "/srv/a$b%c/perigee", Config: "/srv/a$b%c"}.fill("ExecStart=x\n")
+	if want := "ExecStart=\"/srv/a$b%%c/perigee\" serve --config \"/srv/a$$b%%c\"\n"; unit != want {
+		t.Errorf("got %s", unit)
 	}
 }
 

@@ -56,6 +56,12 @@ func (m *Manager) Reach(ctx context.Context) error {
 
 // Plan returns the files that Install would write, and why the remaining ones stay.
 func (m *Manager) Plan() (write []File, kept []string, err error) {
+	if m.unusable != nil && m.Packaged == "" {
+		return nil, nil, m.unusable
+	}
+	if err := m.foreign(); err != nil {
+		return nil, nil, err
+	}
 	for _, f := range m.Files {
 		old, err := os.ReadFile(m.host.Root + f.Path)
 		switch {
@@ -71,6 +77,17 @@ func (m *Manager) Plan() (write []File, kept []string, err error) {
 		}
 	}
 	return write, kept, nil
+}
+
+// foreign returns an error if another kind of file has the name of a unit, such as the link of a
+// masked unit. systemctl disable would remove a link.
+func (m *Manager) foreign() error {
+	for _, f := range m.Files {
+		if info, err := os.Lstat(m.host.Root + f.Path); err == nil && !f.Once && !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is a link or a directory, and not a file that perigee service has written; move it away, and run this again", f.Path)
+		}
+	}
+	return nil
 }
 
 // Renew has Install restart a service that is running, although its files are the same.
@@ -116,7 +133,7 @@ func (m *Manager) Install(ctx context.Context) (changed bool, err error) {
 		steps = slices.Concat(steps, m.start)
 	}
 	if err := m.run(ctx, steps...); err != nil {
-		return false, fmt.Errorf("%w; %s shows why, and nothing was installed", err, m.logs)
+		return false, fmt.Errorf("%w; %s shows why, and nothing was installed%s", err, m.logs, m.doubt)
 	}
 	return true, nil
 }
@@ -188,6 +205,12 @@ func (u *undoLog) run(ctx context.Context) {
 // changed. It returns false if there was nothing to remove. It can be repeated after an error.
 func (m *Manager) Remove(ctx context.Context) (changed bool, err error) {
 	before := m.state(ctx)
+	if err := m.Hidden(ctx, before); err != nil {
+		return false, err // without the files, it would run until the machine stops, and stay enabled
+	}
+	if err := m.foreign(); err != nil {
+		return false, err
+	}
 	steps := m.disable
 	if before.Loaded {
 		steps = slices.Concat(m.stop, steps)
@@ -220,7 +243,9 @@ func (m *Manager) Remove(ctx context.Context) (changed bool, err error) {
 		m.host.Report("%s: kept, because it belongs to the package of perigee", m.Packaged)
 	}
 	for _, dir := range m.dirs {
-		_ = os.Remove(m.host.Root + dir) // unless it has something else
+		if info, err := os.Lstat(m.host.Root + dir); err == nil && info.IsDir() { // and not a link to one
+			_ = os.Remove(m.host.Root + dir) // unless it has something else
+		}
 	}
 	if removed {
 		return true, m.run(ctx, m.after...)

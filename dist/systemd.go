@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"perigee/internal/lib/lazyregexp"
 )
@@ -48,18 +49,18 @@ func newSystemd(h *Host, o Options) (*Manager, error) {
 		dirs:    []string{path.Join(dir, "default.target.wants"), dir, path.Dir(dir), configHome},
 		Files:   []File{{Path: path.Join(dir, unitName), Content: text, Mode: 0o644}},
 	}
+	if m.unusable = o.unfit(); !path.IsAbs(configHome) {
+		m.unusable = fmt.Errorf("XDG_CONFIG_HOME is %q; set it to an absolute path, or unset it", configHome)
+	}
+	if h.ConfigHome != "" {
+		m.doubt = "; if this is about a unit that does not exist, systemd does not know XDG_CONFIG_HOME (systemctl --user show-environment): unset it, or set it for the whole session"
+	}
 	m.useUnit("/etc/systemd/user", "/usr/local/lib/systemd/user", "/usr/lib/systemd/user")
 	m.state = systemdState(h, ctl)
 	return m, nil
 }
 
 func newSystemUnit(h *Host, o Options) (*Manager, error) {
-	for _, hidden := range []string{"/home/", "/root/", "/run/user/"} {
-		if strings.HasPrefix(o.Program, hidden) {
-			return nil, fmt.Errorf("a service of the system cannot see %s; copy it first (install -m 755 %s /usr/local/bin/perigee), and run /usr/local/bin/perigee service install --system",
-				o.Program, o.Program)
-		}
-	}
 	ctl := func(words ...string) []string { return append([]string{"systemctl"}, words...) }
 	const dir = "/etc/systemd/system"
 	if o.Config == "" {
@@ -79,6 +80,14 @@ func newSystemUnit(h *Host, o Options) (*Manager, error) {
 			{Path: path.Join(dir, unitName), Content: o.fill(read(unitName)), Mode: 0o644},
 			{Path: path.Join(dir, socketName), Content: read(socketName), Mode: 0o644},
 		},
+	}
+	m.unusable = o.unfit()
+	// Directories that ProtectHome and PrivateTmp hide from the service.
+	for _, hidden := range []string{"/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/"} {
+		if strings.HasPrefix(o.Program, hidden) {
+			m.unusable = fmt.Errorf("a service of the system cannot see %s; copy it first (install -m 755 %s /usr/local/bin/perigee), and run /usr/local/bin/perigee service install --system",
+				o.Program, unitWord(o.Program))
+		}
 	}
 	m.useUnit("/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 	if o.Config == SystemConfig && m.Packaged == "" {
@@ -103,11 +112,31 @@ func (m *Manager) useUnit(dirs ...string) {
 	}
 }
 
+// unfit returns an error for options that no unit can have.
+func (o Options) unfit() error {
+	if strings.ContainsAny(o.Program, `"'\`) {
+		return fmt.Errorf("systemd cannot start %s: its path has quotes or a backslash; move the program", o.Program)
+	}
+	for _, text := range append([]string{o.Program, o.Config}, values(o.Variables)...) {
+		if strings.ContainsFunc(text, unicode.IsControl) {
+			return fmt.Errorf("a unit cannot have %q: it has a control character; rename it", text)
+		}
+	}
+	return nil
+}
+
+func values(variables []Variable) (list []string) {
+	for _, v := range variables {
+		list = append(list, v.Value)
+	}
+	return list
+}
+
 var execStart = lazyregexp.New(`(?m)^ExecStart=.*$`)
 
 // fill puts the program, its arguments and its variables into a unit.
 func (o Options) fill(unit string) string {
-	line := "ExecStart=" + unitWord(o.Program) + " serve"
+	line := "ExecStart=" + strings.ReplaceAll(unitWord(o.Program), "$$", "$") + " serve" // systemd replaces variables in arguments alone
 	if o.Config != "" {
 		line += " --config " + unitWord(o.Config)
 	}

@@ -90,7 +90,13 @@ func (s *serviceCommand) prepare(ctx context.Context) (problems, err error) {
 		src.Env = func(string) (string, bool) { return "", false } // a service has no shell
 	} else {
 		for _, name := range selecting {
-			if value := os.Getenv(name); value != "" {
+			value := os.Getenv(name)
+			if strings.HasPrefix(name, "PERIGEE_") && value != "" { // the service starts in another directory
+				if value, err = filepath.Abs(value); err != nil {
+					return nil, err
+				}
+			}
+			if value != "" {
 				s.options.Variables = append(s.options.Variables, dist.Variable{Name: name, Value: value})
 			}
 		}
@@ -196,6 +202,11 @@ type serviceStatus struct {
 
 func (s *serviceCommand) status(ctx context.Context) error {
 	state := s.manager.State(ctx)
+	if err := s.manager.Hidden(ctx, state); err != nil && !s.env.JSON {
+		return fmt.Errorf("service status: %w", err)
+	} else if err != nil {
+		state.Installed = true
+	}
 	status := serviceStatus{
 		Installed: state.Installed, System: s.options.System, File: s.file(), Enabled: state.Enabled, Running: state.Running,
 		State: state.Detail, PID: state.PID, BinaryVersion: programVersion(),
