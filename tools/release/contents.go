@@ -65,7 +65,18 @@ func (r *release) contents(p Platform, binary string, modules []module) ([]file,
 		return nil, err
 	}
 	files := []file{{name: p.exe("perigee"), content: program, program: true}}
-	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
+	names := []string{"LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md"}
+	documents, err := filepath.Glob(filepath.Join(r.Source, "docs", "*.*"))
+	if err == nil && len(documents) == 0 {
+		err = errors.New("there are none")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("documents in %s: %w", r.Source, err)
+	}
+	for _, at := range documents {
+		names = append(names, "docs/"+filepath.Base(at))
+	}
+	for _, name := range names {
 		content, err := os.ReadFile(filepath.Join(r.Source, name))
 		if err != nil {
 			return nil, err

@@ -104,6 +104,7 @@ var places = map[string]map[string]string{
 		"LICENSE": "/usr/share/licenses/perigee/LICENSE"},
 	"": {
 		"perigee": "/usr/bin/perigee", "README.md": "/usr/share/doc/perigee/README.md", "CHANGELOG.md": "/usr/share/doc/perigee/changelog.gz",
+		"SECURITY.md":  "/usr/share/doc/perigee/SECURITY.md",
 		"perigee.bash": "/usr/share/bash-completion/completions/perigee", "perigee.fish": "/usr/share/fish/vendor_completions.d/perigee.fish",
 		"perigee.ps1": "", "perigee.sysusers": "/usr/lib/sysusers.d/perigee.conf",
 	},
@@ -123,6 +124,8 @@ func (r *release) install(f file, pack Package) ([]PackageFile, error) {
 	case ok && to == "":
 		return nil, nil
 	case ok:
+	case dir == "docs":
+		to = "/usr/share/doc/perigee/" + f.name
 	case dir == "man":
 		to = "/usr/share/man/man1/" + name + ".gz"
 	case strings.HasPrefix(dir, "systemd"):

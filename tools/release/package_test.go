@@ -19,7 +19,7 @@ func TestPackagesHaveTheFilesOfTheArchive(t *testing.T) {
 	}
 	archive := []file{
 		{"perigee", []byte("program"), true}, {"LICENSE", []byte("license"), false}, {"NOTICE", []byte("notice"), false},
-		{"README.md", []byte("readme"), false}, {"CHANGELOG.md", []byte("log"), false}, {"completions/perigee.bash", []byte("bash"), false},
+		{"README.md", []byte("readme"), false}, {"CHANGELOG.md", []byte("log"), false}, {"docs/service.md", []byte("service"), false}, {"completions/perigee.bash", []byte("bash"), false},
 		{"completions/perigee.fish", []byte("fish"), false}, {"completions/perigee.ps1", []byte("ps1"), false},
 		{"completions/_perigee", []byte("zsh"), false}, {"man/perigee-serve.1", []byte("page"), false},
 		unit("systemd/perigee.service"), {"systemd/perigee.socket", []byte("socket"), false},
@@ -32,6 +32,7 @@ func TestPackagesHaveTheFilesOfTheArchive(t *testing.T) {
 		"/usr/share/bash-completion/completions/perigee":    "bash",
 		"/usr/share/fish/vendor_completions.d/perigee.fish": "fish", "/usr/share/man/man1/perigee-serve.1.gz": "page",
 		"/usr/share/doc/perigee/README.md": "readme", "/usr/share/doc/perigee/changelog.gz": "log",
+		"/usr/share/doc/perigee/docs/service.md": "service",
 	}
 	own := map[string]map[string]string{
 		"deb": {"/usr/share/zsh/vendor-completions/_perigee": "zsh", "/usr/share/doc/perigee/NOTICE": "notice",

@@ -54,7 +54,7 @@ func TestBytesDependOnTheCommitAlone(t *testing.T) {
 func TestArchiveHasItsFilesInOrder(t *testing.T) {
 	files := read(t, build(t, checkout(t)))
 	headers, contents := unpack(t, archiveName(), files[archiveName()])
-	want := []string{"LICENSE", "README.md", "CHANGELOG.md", "NOTICE", "man/perigee.1", "man/perigee-serve.1", "completions/perigee.bash", "completions/perigee.fish",
+	want := []string{"LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md", "docs/service.md", "docs/dashboard.json", "NOTICE", "man/perigee.1", "man/perigee-serve.1", "completions/perigee.bash", "completions/perigee.fish",
 		"completions/perigee.ps1", "completions/_perigee", host.exe("perigee")}
 	if host.OS == "linux" {
 		want = append(want, "systemd/perigee.service", "systemd/perigee.socket", "systemd/perigee.sysusers", "systemd/user/perigee.service")

@@ -49,7 +49,7 @@ func checkout(t *testing.T) string {
 	mod, sum := requirement(t, "github.com/bmatcuk/doublestar/v4")
 	files := map[string]string{
 		"go.mod": "module perigee\n\ngo 1.26.0\n\nrequire " + mod + "\n", "go.sum": sum, "cmd/perigee/main.go": program,
-		"LICENSE": "the license\n", "README.md": "# perigee\n", "cmd/perigee/help/perigee.txt": "usage\n", "cmd/perigee/help/serve.txt": "usage\n", "CHANGELOG.md": "# Changelog\n", ".gitattributes": "* -text\n",
+		"LICENSE": "the license\n", "README.md": "# perigee\n", "SECURITY.md": "# Security\n", "docs/service.md": "# Service\n", "docs/dashboard.json": "{}\n", "docs/images/a.png": "png", "cmd/perigee/help/perigee.txt": "usage\n", "cmd/perigee/help/serve.txt": "usage\n", "CHANGELOG.md": "# Changelog\n", ".gitattributes": "* -text\n",
 	}
 	dist, err := filepath.Abs("../../dist")
 	if err != nil {

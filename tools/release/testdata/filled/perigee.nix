@@ -21,7 +21,8 @@ stdenvNoCC.mkDerivation {
   installPhase = ''
     runHook preInstall
     install -Dm755 perigee $out/bin/perigee
-    install -Dm644 -t $out/share/doc/perigee LICENSE NOTICE README.md CHANGELOG.md
+    install -Dm644 -t $out/share/doc/perigee LICENSE NOTICE README.md CHANGELOG.md SECURITY.md
+    install -Dm644 -t $out/share/doc/perigee/docs docs/*
     installManPage man/*.1
     installShellCompletion --cmd perigee --bash completions/perigee.bash --fish completions/perigee.fish --zsh completions/_perigee
     runHook postInstall

@@ -39,6 +39,7 @@ class Perigee < Formula
     fish_completion.install "completions/perigee.fish"
     zsh_completion.install "completions/_perigee"
     prefix.install "NOTICE"
+    doc.install "docs"
   end
 
   service do
