@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -118,6 +119,17 @@ func Build(ctx context.Context, o Options) error {
 	from, err := inspect(ctx, o)
 	if err != nil {
 		return err
+	}
+	if !o.Snapshot {
+		tree, err := os.MkdirTemp("", "perigee-source-")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(tree) }()
+		if err := from.export(ctx, o.Source, tree); err != nil {
+			return err
+		}
+		o.Source = tree
 	}
 	r := &release{Options: o, source: from}
 	if r.compiler, err = newCompiler(ctx, o.Source); err != nil {

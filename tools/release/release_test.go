@@ -208,6 +208,21 @@ func TestWrongSourcesAreRefused(t *testing.T) {
 	refused(options(t, source), "GOTOOLCHAIN=go1.2.3")
 }
 
+// What git status does not show is no part of a release.
+func TestReleaseIsTheCommit(t *testing.T) {
+	source := checkout(t)
+	want := read(t, build(t, source))
+	runGit(t, source, "update-index", "--assume-unchanged", "README.md")
+	runGit(t, source, "config", "status.showUntrackedFiles", "no")
+	write(t, source, map[string]string{
+		".git/info/exclude": "local.go\n", "cmd/perigee/local.go": "package main\n\nfunc init() { version = \"mine\" }\n",
+		"README.md": "mine\n", "dist/perigee.smine": "mine\n",
+	})
+	if got := read(t, build(t, source)); !maps.Equal(got, want) {
+		t.Errorf("the release has files that are not in the commit: %s, want %s", got[sums], want[sums])
+	}
+}
+
 func TestFailedReleaseLeavesTheEarlierOne(t *testing.T) {
 	source := checkout(t)
 	o, log := options(t, source), new(bytes.Buffer)

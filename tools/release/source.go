@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -79,10 +80,30 @@ func (s source) check(ctx context.Context, o Options) error {
 	return nil // without the tag, it is made after the release
 }
 
+// export writes the files of the commit into an empty directory. What git does not report as a change is
+// left behind: ignored files, which the go command would compile, and edits during the build.
+func (s source) export(ctx context.Context, checkout, dir string) error {
+	index := filepath.Join(dir, ".index")
+	for _, args := range [][]string{
+		{"read-tree", s.commit},
+		{"-c", "core.autocrlf=false", "checkout-index", "--all", "--prefix=" + filepath.ToSlash(dir) + "/"},
+	} {
+		if _, err := gitWith(ctx, []string{"GIT_INDEX_FILE=" + index, "GIT_NO_REPLACE_OBJECTS=1"}, checkout, args...); err != nil {
+			return err
+		}
+	}
+	return os.Remove(index)
+}
+
 // git runs git in a directory and returns its output without the newline at its end.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
+	return gitWith(ctx, nil, dir, args...)
+}
+
+// gitWith is git with further environment variables.
+func gitWith(ctx context.Context, env []string, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), env...)
 	out, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError
