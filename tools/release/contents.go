@@ -40,8 +40,11 @@ func (r *release) generate(ctx context.Context, program string) ([]file, error) 
 // manualPages returns perigee(1), and a page for each command that has a help text.
 func (r *release) manualPages(ctx context.Context, program string) ([]file, error) {
 	texts, err := filepath.Glob(filepath.Join(r.Source, "cmd", "perigee", "help", "*.txt"))
-	if err != nil || len(texts) == 0 {
-		return nil, fmt.Errorf("found no help texts in %s, %w", r.Source, err)
+	if err == nil && len(texts) == 0 {
+		err = errors.New("there are none")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("help texts in %s: %w", r.Source, err)
 	}
 	var files []file
 	for _, at := range texts {

@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// sums is the name of the list of checksums. A directory that has it was written by Build.
+// sums is the name of the list of checksums. A directory that has it, and else only files that it
+// lists, was written by Build.
 const sums = "SHA256SUMS"
 
 // An output collects the files of a release in a directory beside the one that they are for, and
@@ -48,8 +49,14 @@ func replaceable(dir string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(dir, sums)); err != nil {
-		return fmt.Errorf("%s has files that are not from a release: choose another directory with OUT=DIR", dir)
+	list, err := os.ReadFile(filepath.Join(dir, sums))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if name := e.Name(); name != sums && name != sums+".sig" && !strings.Contains(string(list), "  "+name+"\n") {
+			return fmt.Errorf("%s has %s, which is not from a release: choose another directory with OUT=DIR", dir, name)
+		}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +63,23 @@ func TestSignatureBreaksWithEachByte(t *testing.T) {
 		t.Error("the signature is valid for a longer list")
 	}
 
+	if runtime.GOOS != "windows" {
+		if err := os.Chmod(key, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := Build(t.Context(), o); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+			t.Errorf("the error about a key that all can read is %v", err)
+		}
+	}
+	o.Key = keys
+	if err := Build(t.Context(), o); err == nil || !strings.Contains(err.Error(), "directory") {
+		t.Errorf("the error about a directory as the key is %v", err)
+	}
+	for _, address := range []string{"http://example.com", "https://example.com/`id`", "https://example.com/a;b", "https://example.com/a\nb", "https://"} {
+		if err := checkURL("NOTES", address); err == nil {
+			t.Errorf("%q was accepted", address)
+		}
+	}
 	o.Key = filepath.Join(keys, "missing")
 	if err := Build(t.Context(), o); err == nil || !strings.Contains(err.Error(), "ssh-keygen -t ed25519") {
 		t.Errorf("the error about a missing key is %v", err)

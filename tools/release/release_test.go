@@ -248,11 +248,13 @@ func TestFailedReleaseLeavesTheEarlierOne(t *testing.T) {
 	}
 
 	write(t, o.Out, map[string]string{"thesis.txt": "mine"})
-	if err := os.Remove(filepath.Join(o.Out, sums)); err != nil {
-		t.Fatal(err)
-	}
-	if err := Build(t.Context(), o); err == nil || !strings.Contains(err.Error(), "OUT=DIR") {
-		t.Errorf("the error about a directory with other files is %v", err)
+	for _, want := range []string{"thesis.txt, which is not from a release", "not from a release"} { // with a list of checksums, and without
+		if err := Build(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "OUT=DIR") {
+			t.Errorf("the error about a directory with other files is %v", err)
+		}
+		if err := os.RemoveAll(filepath.Join(o.Out, sums)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
@@ -19,8 +20,13 @@ func checkKey(key string) error {
 	if key == "" {
 		return nil
 	}
-	if _, err := os.Stat(key); err != nil {
+	content, err := os.ReadFile(key)
+	if err != nil {
 		return fmt.Errorf("the key for the signature: %w; make one with ssh-keygen -t ed25519 -f FILE", err)
+	}
+	info, err := os.Stat(key)
+	if err == nil && runtime.GOOS != "windows" && info.Mode()&0o077 != 0 && bytes.Contains(content, []byte("PRIVATE KEY-----")) {
+		return fmt.Errorf("the key for the signature, %s, can be read by other users, and ssh-keygen does not use it: chmod 600 %[1]s", key)
 	}
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
 		return fmt.Errorf("the signature needs ssh-keygen: %w; install OpenSSH", err)

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"text/template"
 )
@@ -85,10 +85,13 @@ func (r *release) fill(text string) ([]byte, error) {
 // dir returns the name of the directory in the archive for a platform.
 func (r *release) dir(platform string) string { return "perigee_" + r.Version + "_" + platform }
 
+// plainURL has no character that means something in a shell or in a template; perigee upgrade refuses
+// an index with another address.
+var plainURL = regexp.MustCompile(`^https://[0-9A-Za-z._:@-]+(/[0-9A-Za-z._~:/@%+,=-]*)?$`)
+
 // checkURL returns an error unless an address is empty or can stand in templates and in the index.
 func checkURL(name, address string) error {
-	u, err := url.Parse(address)
-	if address == "" || err == nil && u.Scheme == "https" && u.Host != "" && u.RawQuery == "" && !strings.ContainsAny(address, `"'\ $#`) {
+	if address == "" || plainURL.MatchString(address) {
 		return nil
 	}
 	return fmt.Errorf("%s is %q: give the https address of the directory with the files, such as https://example.com/perigee/v0.1.0", name, address)
