@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -140,42 +141,49 @@ func (v semver) less(w semver) bool {
 // file of that kind in the release, VERSION its version.
 type installedBy struct{ manager, kind, command string }
 
-// installation returns how this program was installed. Package managers are asked which package
-// owns its path.
+// installation returns how this program was installed. A package manager is known by its directory,
+// or is asked for the package that owns the file.
 func installation(ctx context.Context) installedBy {
-	path, err := programPath()
+	byHand := installedBy{"hand", "archive", ""}
+	path, err := os.Executable()
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
 	if err != nil {
-		return installedBy{"hand", "archive", ""}
+		return byHand
 	}
 	owns := func(command ...string) bool {
 		out, err := serviceHost(nil).Run(ctx, command...)
 		return err == nil && strings.Contains(out, "perigee")
 	}
-	slashed := strings.ToLower(strings.ReplaceAll(path, `\`, "/"))
 	_, shell := os.Stat("/bin/sh")
+	info, hasInfo := debug.ReadBuildInfo()
+	by, known := installedAt(path)
 	switch {
-	case strings.HasPrefix(slashed, "/nix/store/") || strings.Contains(slashed, "/.nix-profile/"):
-		return installedBy{"nix", "", "nix profile upgrade perigee"}
-	case strings.Contains(slashed, "/cellar/") || strings.Contains(slashed, "/opt/perigee/bin/") || owns("brew", "list", "--versions", "perigee") && strings.Contains(slashed, "brew"):
-		return installedBy{"brew", "", "brew upgrade perigee"}
-	case strings.Contains(slashed, "/scoop/"):
-		return installedBy{"scoop", "", "scoop update perigee"}
+	case known:
+		return by
+	case hasInfo && info.Main.Sum != "": // it was built from a module with a checksum, not from a checkout
+		return installedBy{"go install", "", "go install " + info.Path + "@vVERSION"}
 	case owns("dpkg", "-S", path):
 		return installedBy{"dpkg", "deb", "sudo apt-get install ./FILE"}
 	case owns("rpm", "-qf", path):
 		return installedBy{"rpm", "rpm", "sudo rpm -U FILE"}
 	case path == "/usr/bin/perigee" && errors.Is(shell, fs.ErrNotExist): // nothing else is in the image
 		return installedBy{"a container image", "", "pull the image of version VERSION, and start it with the same /data"}
-	case strings.HasSuffix(slashed, "/go/bin/perigee"):
-		return installedBy{"go install", "", "go install " + mainPath() + "@vVERSION"}
 	}
-	return installedBy{"hand", "archive", ""}
+	return byHand
 }
 
-// mainPath returns the import path of this program.
-func mainPath() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Path
+// installedAt returns the package manager with a directory of its own that path is in.
+func installedAt(path string) (installedBy, bool) {
+	path = strings.ToLower(strings.ReplaceAll(path, `\`, "/"))
+	for dir, by := range map[string]installedBy{
+		"/cellar/perigee/":     {"brew", "", "brew upgrade perigee"},
+		"/scoop/apps/perigee/": {"scoop", "", "scoop update perigee"},
+	} {
+		if strings.Contains(path, dir) {
+			return by, true
+		}
 	}
-	return "perigee/cmd/perigee"
+	return installedBy{"nix", "", "nix profile upgrade perigee"}, strings.HasPrefix(path, "/nix/store/")
 }

@@ -68,3 +68,26 @@ func TestIndexByURL(t *testing.T) {
 		t.Errorf("http was used: %v", err)
 	}
 }
+
+// The directories of package managers, and those of people that look like them.
+func TestInstalledAt(t *testing.T) {
+	for path, want := range map[string]string{
+		"/opt/homebrew/Cellar/perigee/0.1.0/bin/perigee":                        "brew",
+		"/usr/local/Cellar/perigee/0.1.0_1/bin/perigee":                         "brew",
+		"/home/linuxbrew/.linuxbrew/Cellar/perigee/0.1.0/bin/perigee":           "brew",
+		`C:\Users\Ada\scoop\apps\perigee\0.1.0\perigee.exe`:                     "scoop",
+		`C:\ProgramData\scoop\apps\perigee\current\perigee.exe`:                 "scoop",
+		"/nix/store/0123456789abcdfghijklmnpqrsvwxyz-perigee-0.1.0/bin/perigee": "nix",
+		"/usr/bin/perigee":             "",
+		"/opt/perigee/bin/perigee":     "",
+		"/home/ada/go/bin/perigee":     "",
+		"/home/ada/scoop/perigee":      "",
+		"/home/ada/nix/store/perigee":  "",
+		`C:\Users\Ada\bin\perigee.exe`: "",
+	} {
+		by, known := installedAt(path)
+		if known != (want != "") || known && by.manager != want {
+			t.Errorf("%s: %+v, %v", path, by, known)
+		}
+	}
+}
