@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"perigee/internal/cli"
+	"perigee/internal/lib/lazyregexp"
 	"perigee/internal/lib/terminal"
 )
 
@@ -64,7 +66,7 @@ func upgrade(ctx context.Context, env *cli.Env, args []string) error {
 	installed := installation(ctx)
 	report.InstalledBy = installed.manager
 	if len(report.Newer) > 0 {
-		report.choose(installed, releases[0])
+		report.choose(installed, report.Newer[0])
 	}
 	if env.JSON {
 		return cli.WriteJSON(env, report)
@@ -74,10 +76,13 @@ func upgrade(ctx context.Context, env *cli.Env, args []string) error {
 }
 
 // compareReleases returns which releases are newer than a version. All are newer than a development
-// build.
+// build. Pre-releases are only offered after a pre-release, or if there is nothing else.
 func compareReleases(version string, releases []release) (report upgradeReport) {
-	report = upgradeReport{Version: version, Latest: releases[0].Version, Newer: []release{}}
 	own, err := parseVersion(version)
+	if len(own.before) == 0 || err != nil {
+		releases = stable(releases)
+	}
+	report = upgradeReport{Version: version, Latest: releases[0].Version, Newer: []release{}}
 	report.Development = err != nil || strings.HasPrefix(version, "v0.0.0-") || strings.Contains(version, "+dirty")
 	for _, r := range releases {
 		if v, err := parseVersion(r.Version); err == nil && (report.Development || own.less(v)) {
@@ -86,6 +91,18 @@ func compareReleases(version string, releases []release) (report upgradeReport) 
 		}
 	}
 	return report
+}
+
+// stable returns the releases that are not pre-releases, or all if there are only those.
+func stable(releases []release) []release {
+	rest := slices.DeleteFunc(slices.Clone(releases), func(r release) bool {
+		v, err := parseVersion(r.Version)
+		return err == nil && len(v.before) > 0
+	})
+	if len(rest) == 0 {
+		return releases
+	}
+	return rest
 }
 
 // choose sets how the latest release is installed.
@@ -97,7 +114,7 @@ func (r *upgradeReport) choose(installed installedBy, latest release) {
 			if latest.URL != "" {
 				r.File = strings.TrimSuffix(latest.URL, "/") + "/" + f.Name
 			}
-			r.Command = strings.ReplaceAll(r.Command, "FILE", terminal.ShellWord(f.Name))
+			r.Command = strings.ReplaceAll(r.Command, "FILE", f.Name)
 			return
 		}
 	}
@@ -155,6 +172,9 @@ func decodeIndex(raw []byte) ([]release, error) {
 	}
 	for i, r := range index.Releases {
 		v, err := parseVersion(r.Version)
+		if err == nil {
+			err = r.check()
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -165,4 +185,30 @@ func decodeIndex(raw []byte) ([]release, error) {
 		}
 	}
 	return index.Releases, nil
+}
+
+var (
+	releaseDate    = lazyregexp.New(`^(\d{4}-\d{2}-\d{2})?$`)
+	releaseAddress = lazyregexp.New(`^(https://[0-9A-Za-z._~:/?#@%+,=-]{1,1000})?$`)
+	releaseName    = lazyregexp.New(`^[0-9A-Za-z][0-9A-Za-z._~+-]{0,200}$`)
+	releaseSum     = lazyregexp.New(`^([0-9a-f]{64})?$`)
+)
+
+// check returns an error for what a person would not recognize, or could run, after copying it from
+// the output: a name such as --eval=… would be an option of the package manager.
+func (r release) check() error {
+	switch {
+	case !releaseDate().MatchString(r.Date):
+		return fmt.Errorf("%s has the date %.40q, want one such as 2026-01-31", r.Version, r.Date)
+	case !releaseAddress().MatchString(r.URL):
+		return fmt.Errorf("%s has the address %.100q, want https", r.Version, r.URL)
+	case !releaseAddress().MatchString(r.Notes):
+		return fmt.Errorf("%s has release notes at %.100q, want https", r.Version, r.Notes)
+	}
+	for _, f := range r.Files {
+		if !releaseName().MatchString(f.Name) || !releaseSum().MatchString(f.SHA256) {
+			return fmt.Errorf("%s has a file %.100q with the SHA-256 %.70q", r.Version, f.Name, f.SHA256)
+		}
+	}
+	return nil
 }

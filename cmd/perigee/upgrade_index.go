@@ -33,6 +33,12 @@ func readIndex(ctx context.Context, where string) ([]release, error) {
 	ctx, cancel := context.WithTimeout(ctx, indexTime)
 	defer cancel()
 	raw, err := fetchIndex(ctx, where)
+	if u, parseErr := url.Parse(where); parseErr == nil && u.User != nil {
+		where = u.Redacted()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("nothing more came within %v", indexTime)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the index %s cannot be read: %w", where, err)
 	}
@@ -46,30 +52,27 @@ func readIndex(ctx context.Context, where string) ([]release, error) {
 func fetchIndex(ctx context.Context, where string) ([]byte, error) {
 	path, isFile := strings.CutPrefix(where, "file://")
 	if isFile || !strings.Contains(where, "://") {
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, errors.Unwrap(err)
-		}
-		defer func() { _ = file.Close() }()
-		return readAtMost(file)
+		return readIndexFile(ctx, path)
 	}
 	client := wire.NewClient(nil)
 	defer client.CloseIdleConnections()
+	secure := false // an earlier address was https
 	for range maxRedirects {
 		u, err := url.Parse(where)
 		if err != nil {
+			return nil, errors.Unwrap(err)
+		}
+		if err := refuseAddress(u, secure); err != nil {
 			return nil, err
 		}
-		if u.Scheme != "https" && (u.Scheme != "http" || !netguard.IsLoopback(u.Hostname())) {
-			return nil, fmt.Errorf("%s://%s is not used; an index comes by https", u.Scheme, u.Host)
-		}
+		secure = secure || u.Scheme == "https"
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, where, nil)
 		if err != nil {
 			return nil, err
 		}
 		resp, err := client.Do(req)
 		if err != nil {
-			return nil, err
+			return nil, errors.Unwrap(err) // without the address, which may have a password
 		}
 		defer func() { _ = resp.Body.Close() }()
 		if next, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
@@ -82,6 +85,41 @@ func fetchIndex(ctx context.Context, where string) ([]byte, error) {
 		return readAtMost(resp.Body)
 	}
 	return nil, fmt.Errorf("more than %d redirects", maxRedirects)
+}
+
+// refuseAddress returns an error unless an address is https, or http on this machine. No other
+// machine redirects to a service of this one.
+func refuseAddress(u *url.URL, secure bool) error {
+	if u.Scheme == "https" || u.Scheme == "http" && !secure && netguard.IsLoopback(u.Hostname()) {
+		return nil
+	}
+	return fmt.Errorf("%s://%s is not used; an index comes by https", u.Scheme, u.Host)
+}
+
+// readIndexFile reads a file, which may be a pipe: opening one waits for a writer, and no context ends
+// that.
+func readIndexFile(ctx context.Context, path string) ([]byte, error) {
+	type result struct {
+		raw []byte
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		file, err := os.Open(path)
+		if err != nil {
+			done <- result{nil, errors.Unwrap(err)}
+			return
+		}
+		defer func() { _ = file.Close() }()
+		raw, err := readAtMost(file)
+		done <- result{raw, err}
+	}()
+	select {
+	case r := <-done:
+		return r.raw, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func readAtMost(from io.Reader) ([]byte, error) {
@@ -98,7 +136,7 @@ type semver struct {
 	before  []string // the parts of a pre-release
 }
 
-var semantic = lazyregexp.New(`^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?$`)
+var semantic = lazyregexp.New(`^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:-([0-9A-Za-z.-]{1,100}))?(?:\+[0-9A-Za-z.-]{1,100})?$`)
 
 func parseVersion(text string) (v semver, err error) {
 	parts := semantic().FindStringSubmatch(text)

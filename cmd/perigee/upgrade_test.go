@@ -3,6 +3,7 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -43,6 +44,48 @@ func TestNewerReleases(t *testing.T) {
 	}
 }
 
+// A pre-release is offered after a pre-release, or if there is nothing else.
+func TestPreReleasesAreNotOffered(t *testing.T) {
+	releases := []release{{Version: "0.4.0-rc.1"}, {Version: "0.3.0"}, {Version: "0.3.0-rc.2"}}
+	for version, want := range map[string]struct {
+		latest string
+		newer  int
+	}{"0.2.0": {"0.3.0", 1}, "0.3.0": {"0.3.0", 0}, "0.3.0-rc.2": {"0.4.0-rc.1", 2}, "devel": {"0.3.0", 1}} {
+		if got := compareReleases(version, releases); got.Latest != want.latest || len(got.Newer) != want.newer {
+			t.Errorf("%s: %+v, want %+v", version, got, want)
+		}
+	}
+	if got := compareReleases("0.2.0", releases[:1]); got.Latest != "0.4.0-rc.1" || len(got.Newer) != 1 {
+		t.Errorf("only a pre-release: %+v", got)
+	}
+}
+
+// What a person copies from the output is a file name and an address, and nothing else.
+func TestIndexWithOtherTexts(t *testing.T) {
+	for text, problem := range map[string]string{
+		`"date":"2026-01-31","url":"https://example.org/v1","notes":"https://example.org/v1?a=b#c","files":[{"name":"perigee_1.0.0~rc.1-1_amd64.deb"}]`: "",
+		`"date":"\u001b[2J"`:                             "the date",
+		`"url":"https://example.org/\n"`:                 "the address",
+		`"url":"http://example.org/"`:                    "the address",
+		`"url":"https://example.org/&id"`:                "the address",
+		`"notes":"https://example.org/ curl|sh"`:         "release notes",
+		`"notes":"https://example.org/\u202egpj"`:        "release notes",
+		`"files":[{"name":"--eval=%(id)"}]`:              "--eval",
+		`"files":[{"name":"https://example.org/x.rpm"}]`: "x.rpm",
+		`"files":[{"name":"../perigee.deb"}]`:            "../perigee.deb",
+		`"files":[{"name":"a;id"}]`:                      "a;id",
+		`"files":[{"name":"a","sha256":"x\ny"}]`:         "SHA-256",
+	} {
+		_, err := decodeIndex([]byte(`{"schema":1,"releases":[{"version":"1.0.0",` + text + `}]}`))
+		if problem == "" && err != nil || problem != "" && (err == nil || !strings.Contains(err.Error(), problem)) {
+			t.Errorf("%s: %v, want %q", text, err, problem)
+		}
+	}
+	if _, err := parseVersion("1.0.0-" + strings.Repeat("a", 101)); err == nil {
+		t.Error("a version of 107 characters was used")
+	}
+}
+
 // An index is read by https, or by http from this machine, also after redirects.
 func TestIndexByURL(t *testing.T) {
 	const good = `{"schema":1,"releases":[{"version":"1.0.0"}]}`
@@ -63,6 +106,23 @@ func TestIndexByURL(t *testing.T) {
 		if problem == "" && (err != nil || len(releases) != 1) || problem != "" && (err == nil || !strings.Contains(err.Error(), problem)) {
 			t.Errorf("%s: %v, %v", path, releases, err)
 		}
+	}
+	for address, refused := range map[string][2]bool{ // first, and after an https address
+		"https://example.org/": {}, "http://127.0.0.1:1/": {false, true}, "http://example.org/": {true, true}, "file:///etc/passwd": {true, true},
+	} {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, secure := range []bool{false, true} {
+			if err := refuseAddress(u, secure); (err != nil) != refused[i] {
+				t.Errorf("%s, secure %v: %v", address, secure, err)
+			}
+		}
+	}
+	unused := strings.Replace(server.URL, "http://", "https://user:password@", 1)
+	if _, err := readIndex(t.Context(), unused); err == nil || strings.Contains(err.Error(), "password") {
+		t.Errorf("the error has the password: %v", err)
 	}
 	if _, err := readIndex(t.Context(), "http://example.org/index.json"); err == nil || !strings.Contains(err.Error(), "https") {
 		t.Errorf("http was used: %v", err)
