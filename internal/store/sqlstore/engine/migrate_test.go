@@ -108,9 +108,11 @@ func TestCopyBeforeMigration(t *testing.T) {
 	if list := copies(); len(list) != 0 {
 		t.Errorf("a new database has the copies %v", list)
 	}
-	mine := path + ".before-my-experiment"
-	if err := os.WriteFile(mine, nil, 0o600); err != nil {
-		t.Fatal(err)
+	mine, killed := path+".before-my-experiment", path+".before-2.1137618763"
+	for _, name := range []string{mine, killed, killed + "-journal"} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for range 2 {
 		_ = open(path, one, two).Close()

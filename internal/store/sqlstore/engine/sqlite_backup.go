@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/lib/lazyregexp"
 )
 
 // Bounds of the copy that is kept of a database before it is migrated.
@@ -33,6 +34,9 @@ func (f *sqliteFile) backUp(ctx context.Context, version int, required bool, log
 		logger.InfoContext(ctx, "no copy of the database was made before its schema is changed: it is large", "database", f.path, "bytes", info.Size())
 		return nil
 	}
+	for _, left := range unfinished(f.path) {
+		_ = os.Remove(left) // it takes the space for this copy
+	}
 	if err == nil {
 		if err = f.wantSpace("a copy of", 2*info.Size()+spareCopy); err == nil {
 			err = f.copyTo(ctx, name)
@@ -42,7 +46,7 @@ func (f *sqliteFile) backUp(ctx context.Context, version int, required bool, log
 	case err != nil && required:
 		e := perigee.Errorf(perigee.ClassUnavailable,
 			"the schema has to be changed so that older versions of perigee cannot use the database, and no copy of %s could be made before that: %w", f.path, err)
-		return e.WithHint("free space on the disk, and start again; the database is as it was")
+		return e.WithHint("free space on the disk, or mend what the error names, and start again; the database is as it was")
 	case err != nil:
 		logger.WarnContext(ctx, "no copy of the database was made before its schema is changed", "database", f.path, "error", err)
 		return nil
@@ -63,6 +67,16 @@ func Copies(path string) []string {
 	return slices.DeleteFunc(list, func(name string) bool {
 		_, err := strconv.Atoi(strings.TrimPrefix(name, path+".before-"))
 		return err != nil
+	})
+}
+
+var unfinishedCopy = lazyregexp.New(`\.before-\d+\.\d+(-journal)?$`)
+
+// unfinished returns the files of copies that were not finished, because the process was killed.
+func unfinished(path string) []string {
+	list, _ := filepath.Glob(path + ".before-*")
+	return slices.DeleteFunc(list, func(name string) bool {
+		return !unfinishedCopy().MatchString(strings.TrimPrefix(name, path))
 	})
 }
 
