@@ -17,7 +17,8 @@ import (
 
 // PackedName is the file that has all files of a call, for calls that are written while the machine
 // is busy. Its first line is a JSON object, a table. The files follow, each after a line with its
-// name.
+// name. meta.json is the last one, as in a directory of files: the trace has no outcome before it
+// is whole.
 const PackedName = "trace.txt"
 
 // A table is the first line of PackedName.
@@ -120,6 +121,7 @@ func (w *watcher) packBodies(r *redact.Redactor, b *batch) (list []content) {
 // pack appends the content of PackedName to dst.
 func pack(dst []byte, files []content) []byte {
 	sortFiles(files, func(c content) string { return c.name })
+	files = append(files[1:], files[0])
 	var t table
 	at := int64(0)
 	for i, f := range files {
