@@ -28,21 +28,22 @@ func (l *Loaded) Mark() Mark {
 	return Mark{l.Path, len(c.Keys) > 0, len(c.Upstreams) > 0, !c.Store.URL.IsZero()}
 }
 
-// lost returns which sections a configuration lacks that had a mark.
+// lost returns the sections that a mark has and the configuration lacks.
 func (l *Loaded) lost(before Mark) string {
 	if before.Path == "" || before.Path != l.Path && (l.Path != "" || before.Path != l.Searched) {
 		return "" // it is another file
 	}
 	var sections []string
 	now := l.Mark()
-	for name, gone := range map[string]bool{
-		"keys": before.Keys && !now.Keys, "upstreams": before.Upstreams && !now.Upstreams, "store.url": before.Database && !now.Database,
-	} {
-		if gone {
-			sections = append(sections, name)
-		}
+	if before.Keys && !now.Keys {
+		sections = append(sections, "keys")
 	}
-	slices.Sort(sections)
+	if before.Upstreams && !now.Upstreams {
+		sections = append(sections, "upstreams")
+	}
+	if before.Database && !now.Database {
+		sections = append(sections, "store.url")
+	}
 	return strings.Join(sections, " and ")
 }
 

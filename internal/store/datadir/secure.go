@@ -23,7 +23,7 @@ const (
 	ImagesName = "images"
 	TracesName = "traces"
 	RunName    = "run"          // the leases of perigee run
-	MarkName   = "started.json" // the sections of the configuration in the last start
+	MarkName   = "started.json" // the sections of the configuration that was last in effect
 	RunLogName = "run.log"      // of the daemon that perigee run starts; .1 is added to the previous log
 	lockName   = "perigee.lock" // a running daemon holds it locked; its process id is in it
 	stopName   = "stop.lock"    // held by the command that stops the daemon
