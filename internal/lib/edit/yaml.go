@@ -31,8 +31,9 @@ func (yamlSyntax) parse(src []byte) (*yaml.Node, error) {
 		return nil, errors.New("it has more than one document")
 	}
 	root := document.Content[0]
+	bare := root.Anchor == "" && root.Style&yaml.TaggedStyle == 0 // what is written below an anchor gets it
 	switch {
-	case root.Kind == yaml.ScalarNode && root.Tag == "!!null" && root.Value == "":
+	case root.Kind == yaml.ScalarNode && root.Tag == "!!null" && root.Value == "" && bare:
 		return nil, nil
 	case root.Kind != yaml.MappingNode:
 		return nil, errors.New("it is YAML, but not a mapping")
