@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"maps"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -119,7 +121,7 @@ type overlay struct {
 	fields  map[string]string
 }
 
-func overlays() []overlay {
+var overlays = sync.OnceValue(func() []overlay {
 	internal := func(in Input) bool { return in.Surface == V1Internal }
 	vertex := func(in Input) bool { return in.Surface == Vertex }
 	unions := func(mode string) func(Input) bool {
@@ -157,7 +159,7 @@ func overlays() []overlay {
 		{unions("accept"), "Schema", map[string]string{"anyOf": "[]Schema", "oneOf": "[]Schema", "allOf": "[]Schema"}},
 		{unions("ignore"), "Schema", map[string]string{"anyOf": "value", "oneOf": "value", "allOf": "value"}},
 	}
-}
+})
 
 // A field is a declared field, ready for the walker.
 type field struct {
@@ -174,37 +176,49 @@ type vocabulary struct {
 	resolved map[string]map[string]*field
 }
 
-// fields returns the fields of a message by both of their spellings.
+// fields returns the fields of a message by both of their spellings. The map is read-only.
 func (v *vocabulary) fields(message string) map[string]*field {
 	if fields, ok := v.resolved[message]; ok {
 		return fields
 	}
-	fields := map[string]*field{}
-	set := func(name, kind string) {
-		f := newField(message, name, kind)
-		if kind == "-" {
-			delete(fields, f.name)
-			delete(fields, f.snake)
-			return
-		}
-		fields[f.name], fields[f.snake] = f, f
-	}
-	for name, kind := range messages[message] {
-		set(name, kind)
-	}
+	fields, shared := declaredFields()[message], true
 	for _, o := range overlays() {
 		if o.message != message || !o.when(v.in) {
 			continue
 		}
-		for name, kind := range o.fields {
-			set(name, kind)
+		if shared {
+			fields, shared = maps.Clone(fields), false
 		}
+		setFields(fields, message, o.fields)
 	}
 	if v.resolved == nil {
 		v.resolved = map[string]map[string]*field{}
 	}
 	v.resolved[message] = fields
 	return fields
+}
+
+// declaredFields returns the fields of every message without overlays.
+var declaredFields = sync.OnceValue(func() map[string]map[string]*field {
+	all := map[string]map[string]*field{}
+	for message, kinds := range messages {
+		all[message] = map[string]*field{}
+		setFields(all[message], message, kinds)
+	}
+	return all
+})
+
+// setFields adds or replaces fields with the types of kinds, and removes those whose type is "-".
+func setFields(fields map[string]*field, message string, kinds map[string]string) {
+	for name, kind := range kinds {
+		f := newField(message, name, kind)
+		if kind == "-" {
+			delete(fields, f.name)
+			delete(fields, f.snake)
+			continue
+		}
+		fields[f.name], fields[f.snake] = f, f
+	}
 }
 
 func newField(message, name, kind string) *field {
