@@ -96,8 +96,9 @@ func FuzzCheck(f *testing.F) {
 		}
 	}
 	for _, c := range messagesOfClients(f) {
-		in := c.input()
-		f.Add(in.Body, strings.Join(in.Betas, ","), in.Method == Count)
+		if in := c.input(); len(in.Body) < 8<<10 { // those of agents have 126 KB, which takes all the time
+			f.Add(in.Body, strings.Join(in.Betas, ","), in.Method == Count)
+		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte, betas string, count bool) {
 		in := Input{Body: body, Version: "2023-06-01", Betas: strings.Split(betas, ","), Signer: exampleSigner}
