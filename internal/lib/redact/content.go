@@ -124,6 +124,9 @@ func (s *scan) value(from int, l label, line bool) int {
 	}
 	if q := s.quoteAt(from); q.size > 0 {
 		start := from + q.size
+		if l.quote == "" && s.continues(start) {
+			return start - 1 // {"url":"https://example.com/?key=","next":1}
+		}
 		end := s.endOf(q, start)
 		if end > start {
 			s.replace(start, end, Value)
@@ -145,6 +148,40 @@ func (s *scan) value(from int, l label, line bool) int {
 		s.replace(from, end, Value)
 	}
 	return end - 1
+}
+
+// continues reports whether the text at i goes on as JSON does after the end of a string. A value
+// that begins like that would have to be ",{…", "}," or the like.
+func (s *scan) continues(i int) bool {
+	i = s.skipEscaped(i)
+	if i == len(s.in) {
+		return true
+	}
+	switch c := s.in[i]; c {
+	case '}', ']':
+		i = s.skipEscaped(i + 1)
+		return i == len(s.in) || strings.IndexByte(",}]", s.in[i]) >= 0 || s.quoteAt(i).size > 0
+	case ',', ':':
+		i = s.skipEscaped(i + 1)
+		return i == len(s.in) || strings.IndexByte("{[-0123456789", s.in[i]) >= 0 || s.quoteAt(i).size > 0 ||
+			bytes.HasPrefix(s.in[i:], []byte("null")) || bytes.HasPrefix(s.in[i:], []byte("true")) || bytes.HasPrefix(s.in[i:], []byte("false"))
+	}
+	return false
+}
+
+// skipEscaped skips white space, also that of JSON in a string of JSON.
+func (s *scan) skipEscaped(i int) int {
+	for i = s.skipSpace(i, true); i < len(s.in) && s.in[i] == '\\'; i = s.skipSpace(i, true) {
+		at := i
+		for at < len(s.in) && s.in[at] == '\\' {
+			at++
+		}
+		if at == len(s.in) || strings.IndexByte("nrt", s.in[at]) < 0 {
+			return i
+		}
+		i = at + 1
+	}
+	return i
 }
 
 // literal replaces a number. The other values without quotation marks cannot be secrets.

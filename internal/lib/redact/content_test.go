@@ -109,6 +109,28 @@ func TestHeadersAndURLs(t *testing.T) {
 	}
 }
 
+// A string of JSON may end with the name of a secret and its separator: the quotation mark after it
+// begins no value.
+func TestContentKeepsTheEndOfAString(t *testing.T) {
+	for _, text := range []string{
+		`{"pattern":"api_key=","path":"src"}`, `{"a":"https://x.example/?alt=sse&key="}`, `["password: ",null]`, `[["token="],{"b":"c"}]`,
+		"{\n  \"a\": \"https://x.example/?alt=sse\\u0026key=\"\n}\n", `{"a":"{\"pattern\":\"api_key=\",\n \"b\":1}"}`, `{'pattern': 'api_key=', 'n': True}`,
+		`"password="`,
+	} {
+		if got := Content([]byte(text)); string(got) != text {
+			t.Errorf("%s becomes\n%s", text, got)
+		}
+	}
+	for text, want := range map[string]string{
+		`<a password="x" b="c">`: `<a password="REDACTED" b="c">`, `password=",hunter2"`: `password="REDACTED"`, `password="}hunter2"`: `password="REDACTED"`,
+		`{"a":"set password=\"x y\" and","b":"c"}`: `{"a":"set password=\"REDACTED\" and","b":"c"}`,
+	} {
+		if got := Content([]byte(text)); string(got) != want {
+			t.Errorf("%s becomes\n%s, want\n%s", text, got, want)
+		}
+	}
+}
+
 // FuzzContent puts a secret into JSON that has anything beside it. It may be cut off anywhere.
 func FuzzContent(f *testing.F) {
 	f.Add("a", `b"\`, "c'", 30)

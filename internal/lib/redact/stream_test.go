@@ -347,13 +347,14 @@ func (f reference) unescape(m []string) string {
 		}
 	case m[2] != "":
 		c := m[2]
-		if special := map[string]string{"n": "\n", "t": "\t", "r": "\r"}[c]; special != "" {
+		special := map[string]string{"n": "\n", "t": "\t", "r": "\r"}[c]
+		if special != "" {
 			c = special
 		}
 		if c == `\` {
 			return ""
 		}
-		if strings.Contains(f.chars, `\`) && c[0] < utf8.RuneSelf || strings.Contains("\n\t\r/\"'", c) && strings.Contains(f.chars, c) {
+		if strings.Contains(f.chars, `\`) && c[0] < utf8.RuneSelf || (special != "" || strings.Contains(`/"'`, c)) && strings.Contains(f.chars, c) {
 			return c
 		}
 	case m[3] != "":
