@@ -89,6 +89,9 @@ type Manager struct {
 	host *Host
 	// Files are written by install and removed by remove.
 	Files []File
+	// variables is the file of AddVariables, which remove removes as well; empty for a service of the
+	// system.
+	variables string
 	// Packaged is the file that a package has installed, and that is used instead of Files.
 	Packaged string
 	unusable error    // why the service could not run, if it was installed

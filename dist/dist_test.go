@@ -325,13 +325,15 @@ func TestPathsInUnits(t *testing.T) {
 			}
 		}
 	}
-	host := Host{OS: "linux", Home: "/home/ada", ConfigHome: "config", Run: (&recorder{}).run}
-	m, err := NewManager(&host, Options{Program: "/srv/perigee"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Print(); err == nil || !strings.Contains(err.Error(), "absolute") {
-		t.Errorf("XDG_CONFIG_HOME=config: %v", err)
+	for configHome, text := range map[string]string{"config": "absolute", "/home/ada\nExecStartPre=/bin/id": "control character", "/home/\xff": "not UTF-8"} {
+		host := Host{OS: "linux", Home: "/home/ada", ConfigHome: configHome, Run: (&recorder{}).run}
+		m, err := NewManager(&host, Options{Program: "/srv/perigee"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Print(); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("XDG_CONFIG_HOME=%q: %v", configHome, err)
+		}
 	}
 	unit := Options{Program: "/srv/a$b%c/perigee", Config: "/srv/a$b%c"}.fill("ExecStart=x\n")
 	if want := "ExecStart=\"/srv/a$b%%c/perigee\" serve --config \"/srv/a$$b%%c\"\n"; unit != want {
@@ -348,10 +350,28 @@ func TestEnvironmentFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(file)
-	if want := "A_KEY=plain-value\nB_KEY=\"a \\\"b\\\" \\$c \\`d\\` \\\\\"\n"; err != nil || string(text) != want {
+	if want := "A_KEY=plain-value\nB_KEY=\"a \\\"b\\\" \\$c \\`d\\` \\\\\"\n"; err != nil || string(text) != marked(want) {
 		t.Errorf("%s, %v", text, err)
 	}
-	if missing, err := MissingVariables(file, []string{"A_KEY", "C_KEY", "B_KEY", "C_KEY"}); err != nil || strings.Join(missing, " ") != "C_KEY" {
+	t.Setenv("C_KEY", "c")
+	if err := AddVariables(file, []string{"C_KEY"}); err != nil {
+		t.Fatal(err)
+	}
+	text, err = os.ReadFile(file)
+	if err != nil || string(text) != marked(string(unmarked(text))) || strings.Count(string(text), wrote) != 1 || !strings.Contains(string(text), "\nC_KEY=c\n") {
+		t.Errorf("%s, %v", text, err)
+	}
+	if missing, err := MissingVariables(file, []string{"A_KEY", "D_KEY", "B_KEY", "D_KEY"}); err != nil || strings.Join(missing, " ") != "D_KEY" {
 		t.Errorf("%q, %v", missing, err)
+	}
+	// A file of the user stays one.
+	if err := os.WriteFile(file, []byte("A_KEY=mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := AddVariables(file, []string{"C_KEY"}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = os.ReadFile(file); err != nil || string(text) != "A_KEY=mine\nC_KEY=c\n" {
+		t.Errorf("%s, %v", text, err)
 	}
 }

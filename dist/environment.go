@@ -41,11 +41,16 @@ func MissingVariables(file string, names []string) (missing []string, err error)
 	return missing, nil
 }
 
-// AddVariables adds variables of this process to a file, which only its owner can read.
+// AddVariables adds variables of this process to a file, which only its owner can read. A file that
+// the user has not written or changed is marked, so that remove removes it.
 func AddVariables(file string, names []string) error {
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	own := len(text) == 0 || unchanged(string(text))
+	if own {
+		text = unmarked(text)
 	}
 	if len(text) > 0 && !strings.HasSuffix(string(text), "\n") {
 		text = append(text, '\n')
@@ -59,6 +64,9 @@ func AddVariables(file string, names []string) error {
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
+	}
+	if own {
+		text = []byte(marked(string(text)))
 	}
 	return atomicfile.Write(file, text)
 }

@@ -1,6 +1,7 @@
 package dist
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -33,6 +34,11 @@ func marked(content string) string {
 func unchanged(text string) bool {
 	at := strings.LastIndex(strings.TrimSuffix(text, "\n"), "\n") + 1
 	return at > 0 && strings.Contains(text[at:], wrote) && marked(text[:at]) == text
+}
+
+// unmarked returns what install has written without its last line.
+func unmarked(text []byte) []byte {
+	return text[:bytes.LastIndexByte(bytes.TrimSuffix(text, []byte("\n")), '\n')+1]
 }
 
 // run runs commands and reports them.
@@ -222,21 +228,28 @@ func (m *Manager) Remove(ctx context.Context) (changed bool, err error) {
 		changed = true
 	}
 	removed := false
+	var written []string
 	for _, f := range m.Files {
-		text, err := os.ReadFile(m.host.Root + f.Path)
+		written = append(written, f.Path)
+	}
+	if m.variables != "" {
+		written = append(written, m.variables)
+	}
+	for _, file := range written {
+		text, err := os.ReadFile(m.host.Root + file)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case err != nil:
 			return changed, err
 		case !unchanged(string(text)):
-			m.host.Report("%s: kept, because you have changed it", f.Path)
+			m.host.Report("%s: kept, because you have written or changed it", file)
 			continue
 		}
-		if err := os.Remove(m.host.Root + f.Path); err != nil {
+		if err := os.Remove(m.host.Root + file); err != nil {
 			return changed, err
 		}
-		m.host.Report("removed %s", f.Path)
+		m.host.Report("removed %s", file)
 		changed, removed = true, true
 	}
 	if m.Packaged != "" {

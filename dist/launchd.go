@@ -42,7 +42,8 @@ func newLaunchd(h *Host, o Options) (*Manager, error) {
 		Files:   []File{{Path: file, Content: o.plist(home, user, log), Mode: 0o644}},
 	}
 	if !o.System {
-		m.dirs = []string{path.Dir(file)}
+		m.variables = h.EnvironmentFile()
+		m.dirs = []string{path.Dir(file), path.Dir(m.variables)}
 	}
 	m.state = func(ctx context.Context) State {
 		s := State{Installed: h.exists(file), Enabled: h.exists(file), Detail: "not loaded"}
@@ -99,7 +100,7 @@ func (o Options) plist(home, user, log string) string {
 	parts := plistProgram().FindStringSubmatch(text)
 	text = strings.Replace(text, parts[0], parts[1]+arguments.String()+parts[2], 1)
 	text = plistVariables().ReplaceAllLiteralString(text, variables.String())
-	return strings.Replace(text, "/tmp/perigee.log", xmlText(log), 1)
+	return strings.Replace(text, "/dev/null", xmlText(log), 1)
 }
 
 func xmlText(text string) string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"perigee/internal/lib/lazyregexp"
 )
@@ -46,10 +47,13 @@ func newSystemd(h *Host, o Options) (*Manager, error) {
 		disable: [][]string{ctl("disable", unitName)},
 		reach:   "log in as this user (not with su or sudo), or run loginctl enable-linger and export XDG_RUNTIME_DIR=/run/user/$(id -u)",
 		after:   [][]string{ctl("daemon-reload")},
-		dirs:    []string{path.Join(dir, "default.target.wants"), dir, path.Dir(dir), configHome},
-		Files:   []File{{Path: path.Join(dir, unitName), Content: text, Mode: 0o644}},
+		dirs:    []string{path.Join(dir, "default.target.wants"), dir, path.Dir(dir), path.Join(configHome, "perigee"), configHome},
+
+		variables: h.EnvironmentFile(),
+
+		Files: []File{{Path: path.Join(dir, unitName), Content: text, Mode: 0o644}},
 	}
-	if m.unusable = o.unfit(); !path.IsAbs(configHome) {
+	if m.unusable = o.unfit(configHome); !path.IsAbs(configHome) {
 		m.unusable = fmt.Errorf("XDG_CONFIG_HOME is %q; set it to an absolute path, or unset it", configHome)
 	}
 	if h.ConfigHome != "" {
@@ -81,7 +85,7 @@ func newSystemUnit(h *Host, o Options) (*Manager, error) {
 			{Path: path.Join(dir, socketName), Content: read(socketName), Mode: 0o644},
 		},
 	}
-	m.unusable = o.unfit()
+	m.unusable = o.unfit("")
 	// Directories that ProtectHome and PrivateTmp hide from the service.
 	for _, hidden := range []string{"/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/"} {
 		if strings.HasPrefix(o.Program, hidden) {
@@ -112,14 +116,15 @@ func (m *Manager) useUnit(dirs ...string) {
 	}
 }
 
-// unfit returns an error for options that no unit can have.
-func (o Options) unfit() error {
+// unfit returns an error for options that no unit can have. configHome is empty for a service of the
+// system.
+func (o Options) unfit(configHome string) error {
 	if strings.ContainsAny(o.Program, `"'\`) {
 		return fmt.Errorf("systemd cannot start %s: its path has quotes or a backslash; move the program", o.Program)
 	}
-	for _, text := range append([]string{o.Program, o.Config}, values(o.Variables)...) {
-		if strings.ContainsFunc(text, unicode.IsControl) {
-			return fmt.Errorf("a unit cannot have %q: it has a control character; rename it", text)
+	for _, text := range append([]string{o.Program, o.Config, configHome}, values(o.Variables)...) {
+		if strings.ContainsFunc(text, unicode.IsControl) || !utf8.ValidString(text) {
+			return fmt.Errorf("a unit cannot have %q: it has a control character or is not UTF-8; rename it", text)
 		}
 	}
 	return nil

@@ -112,14 +112,16 @@ func (s *serviceCommand) prepare(ctx context.Context) (problems, err error) {
 }
 
 func (s *serviceCommand) install(ctx context.Context) error {
-	if s.print {
-		return s.manager.Print()
-	}
-	if err := s.check(ctx); err != nil {
-		return err
+	if !s.print {
+		if err := s.check(ctx); err != nil {
+			return err
+		}
 	}
 	if err := s.environment(); err != nil {
 		return err
+	}
+	if s.print {
+		return s.manager.Print()
 	}
 	changed, err := s.manager.Install(ctx)
 	if err != nil {
@@ -180,7 +182,11 @@ func (s *serviceCommand) remove(ctx context.Context) error {
 		fmt.Fprintln(s.env.Stdout, "no service is installed")
 		return nil
 	}
-	fmt.Fprintf(s.env.Stdout, "removed: %s; the data is still there: %s\n", s.manager.Unit(), s.loaded.Config.DataDir)
+	kept := ""
+	if _, err := os.Stat(s.loaded.Config.DataDir); err == nil {
+		kept = "; the data is still there: " + s.loaded.Config.DataDir
+	}
+	fmt.Fprintf(s.env.Stdout, "removed: %s%s\n", s.manager.Unit(), terminal.Printable(kept))
 	return nil
 }
 
@@ -299,10 +305,17 @@ func (s *serviceCommand) environment() error {
 	if err != nil {
 		return err
 	}
+	unset := slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return os.Getenv(name) != "" })
+	if s.writeEnvironment && len(unset) > 0 {
+		s.env.Remark("not set in this shell: %s; add them to %s as NAME=value (mode 600)", strings.Join(unset, ", "), file)
+		missing = slices.DeleteFunc(missing, func(name string) bool { return slices.Contains(unset, name) })
+	}
 	switch {
 	case len(names) == 0 && len(s.loaded.Config.Upstreams) == 0 && len(noKeys) == len(config.KeyVariables()):
 		s.env.Remark("there is no configuration and no API key, so the built-in simulator answers; put a line such as GEMINI_API_KEY=… into %s (mode 600)", file)
 	case len(missing) == 0:
+	case s.writeEnvironment && s.print:
+		fmt.Fprintf(s.env.Stdout, "would write %s to %s\n", strings.Join(missing, ", "), file)
 	case s.writeEnvironment:
 		if err := dist.AddVariables(file, missing); err != nil {
 			return fmt.Errorf("service install: %s cannot be written: %w", file, err)

@@ -12,6 +12,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/daemon"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/store/config"
 )
 
@@ -103,7 +104,7 @@ func Warn(env *cli.Env, problems error) {
 		return
 	}
 	for line := range strings.SplitSeq(problems.Error(), "\n") {
-		env.Remark("warning: %s", line)
+		env.Remark("warning: %s", terminal.Printable(line))
 	}
 }
 
