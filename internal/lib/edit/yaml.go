@@ -10,14 +10,22 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"perigee/internal/lib/lazyregexp"
 )
 
 // yamlSyntax edits files of one document with mappings in block style. Values that are replaced
 // have to be on one line.
 type yamlSyntax struct{}
 
+// otherLineEnd is a line end of YAML other than LF and CRLF: this package counts lines without it.
+var otherLineEnd = lazyregexp.New("\r(?:[^\n]|$)|[\u0085\u2028\u2029]")
+
 // parse returns the root mapping; nil if the text is empty or has comments only.
 func (yamlSyntax) parse(src []byte) (*yaml.Node, error) {
+	if otherLineEnd().Match(src) {
+		return nil, errors.New("it has line ends other than LF and CRLF")
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(src))
 	var document, second yaml.Node
 	err := decoder.Decode(&document)
@@ -31,7 +39,7 @@ func (yamlSyntax) parse(src []byte) (*yaml.Node, error) {
 		return nil, errors.New("it has more than one document")
 	}
 	root := document.Content[0]
-	bare := root.Anchor == "" && root.Style&yaml.TaggedStyle == 0 // what is written below an anchor gets it
+	bare := root.Anchor == "" && root.Style&yaml.TaggedStyle == 0 // members that are added below an anchor belong to it
 	switch {
 	case root.Kind == yaml.ScalarNode && root.Tag == "!!null" && root.Value == "" && bare:
 		return nil, nil

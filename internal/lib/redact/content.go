@@ -150,8 +150,8 @@ func (s *scan) value(from int, l label, line bool) int {
 	return end - 1
 }
 
-// continues reports whether the text at i goes on as JSON does after the end of a string. A value
-// that begins like that would have to be ",{…", "}," or the like.
+// continues reports whether the text at i is JSON after the end of a string: a comma or a colon with
+// a value, or the end of a container.
 func (s *scan) continues(i int) bool {
 	i = s.skipEscaped(i)
 	if i == len(s.in) {
@@ -169,7 +169,7 @@ func (s *scan) continues(i int) bool {
 	return false
 }
 
-// skipEscaped skips white space, also that of JSON in a string of JSON.
+// skipEscaped skips white space, also with the escapes of JSON in a string of JSON.
 func (s *scan) skipEscaped(i int) int {
 	for i = s.skipSpace(i, true); i < len(s.in) && s.in[i] == '\\'; i = s.skipSpace(i, true) {
 		at := i
@@ -400,8 +400,9 @@ func (s *scan) tag(at int) int {
 	return end - 1
 }
 
-// forms are credentials that their own form shows.
-var forms = lazyregexp.New(`\b(?:sk-|1\\/\\/|` + prefixed + `)[A-Za-z0-9._/\\-]{6,}|\b` + jwt)
+// forms are credentials that their own form shows. JSON may escape slashes; any other backslash
+// belongs to the next character, such as the end of a string in a string.
+var forms = lazyregexp.New(`\b(?:sk-|1\\/\\/|` + prefixed + `)(?:[A-Za-z0-9._/-]|\\+/){6,}|\b` + jwt)
 
 // binaryForms are forms in binary data, where the byte before one may be a letter: it is a length.
 var binaryForms = lazyregexp.New(

@@ -432,7 +432,9 @@ func FuzzStream(f *testing.F) {
 		if strings.ContainsAny(one+two, `\%`) {
 			// The reference reads backslashes and percent signs of secrets otherwise at their ends.
 			for _, v := range values {
-				if got := string(r.AppendAll(nil, text)); len(v) >= shortSecret && !strings.Contains(r.mark, v) && strings.Contains(got, v) {
+				got := string(r.AppendAll(nil, text))
+				rest := strings.ReplaceAll(got, r.mark, "\x00(mark)\x00") // the end of the text before it and the mark may be a secret
+				if len(v) >= shortSecret && strings.Contains(rest, v) {
 					t.Fatalf("secrets %q: %q becomes\n%q", values, text, got)
 				}
 			}
