@@ -314,7 +314,7 @@ func (s *scan) quoteBefore(end int) quotation {
 }
 
 // endOf returns the end of a string that begins at from, after the quotation mark. It is the end of
-// the text if the string has none.
+// the text, or of the string of JSON that it is in, if the string has none.
 func (s *scan) endOf(q quotation, from int) int {
 	for i := from; i < len(s.in); i++ {
 		n := 0
@@ -323,6 +323,8 @@ func (s *scan) endOf(q quotation, from int) int {
 		}
 		mark, size := s.markAt(i, n)
 		switch {
+		case mark == '"' && q.mark == '\'' && s.continues(i+size):
+			return i - n // {"command":"export KEY='","next":1}
 		case mark != q.mark:
 		case size == q.size-q.escapes && n%(2*(q.escapes+1)) == q.escapes:
 			return i - q.escapes

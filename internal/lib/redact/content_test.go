@@ -123,6 +123,7 @@ func TestContentKeepsTheEndOfAString(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`<a password="x" b="c">`: `<a password="REDACTED" b="c">`, `password=",hunter2"`: `password="REDACTED"`, `password="}hunter2"`: `password="REDACTED"`,
+		`{"a":"token='","access_token":"x'y","b":1}`: `{"a":"token='","access_token":"REDACTED","b":1}`, `token='a"b'`: `token='REDACTED'`,
 		`{"a":"set password=\"x y\" and","b":"c"}`: `{"a":"set password=\"REDACTED\" and","b":"c"}`,
 	} {
 		if got := Content([]byte(text)); string(got) != want {

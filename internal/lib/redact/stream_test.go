@@ -433,7 +433,11 @@ func FuzzStream(f *testing.F) {
 			// The reference reads backslashes and percent signs of secrets otherwise at their ends.
 			for _, v := range values {
 				got := string(r.AppendAll(nil, text))
-				rest := strings.ReplaceAll(got, r.mark, "\x00(mark)\x00") // the end of the text before it and the mark may be a secret
+				foreign := byte(0) // the end of the text before a mark and the mark may be a secret
+				for strings.IndexByte(v, foreign) >= 0 {
+					foreign++
+				}
+				rest := strings.ReplaceAll(got, r.mark, string([]byte{foreign}))
 				if len(v) >= shortSecret && strings.Contains(rest, v) {
 					t.Fatalf("secrets %q: %q becomes\n%q", values, text, got)
 				}
