@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,6 +14,8 @@ type dotenvSyntax struct{}
 // dotenvLine is a variable with its value, which may span lines if it is in quotes.
 var dotenvLine = lazyregexp.New(`(?m)^[ \t]*(?:export[ \t]+)?([\w.-]+)(?:[ \t]*=[ \t]*|:[ \t]+)` +
 	`('(?:\\'|[^'])*'|"(?:\\"|[^"])*"|` + "`(?:\\\\`|[^`])*`" + `|[^#\r\n]+)?[ \t]*(?:#[^\n]*)?\r?$`)
+
+var loneReturn = lazyregexp.New(`\r(?:[^\n]|$)`)
 
 // A variable is an assignment: the offsets of its line and of its value, without the space around
 // it.
@@ -39,6 +42,9 @@ func (dotenvSyntax) variables(src []byte) []variable {
 }
 
 func (s dotenvSyntax) decode(src []byte) (map[string]any, error) {
+	if loneReturn().Match(src) {
+		return nil, errors.New("it has a carriage return that is not part of a line end")
+	}
 	tree := map[string]any{}
 	for _, v := range s.variables(src) {
 		if _, twice := tree[v.name]; twice {
