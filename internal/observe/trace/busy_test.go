@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -180,6 +182,38 @@ func TestOneFileThatIsCutOff(t *testing.T) {
 		for _, name := range cut.Files() {
 			content(t, cut, name)
 		}
+	}
+	// A damaged file may claim any size.
+	sizes := regexp.MustCompile(`"(size|at)":\d+`)
+	for _, claim := range []string{"9223372036854775807", "9223372036854775000", "-1", "1000000"} {
+		head, rest, _ := bytes.Cut(whole, []byte("\n"))
+		for _, member := range []string{"size", "at"} {
+			damaged := sizes.ReplaceAllFunc(head, func(found []byte) []byte {
+				if !bytes.HasPrefix(found, []byte(`"`+member)) {
+					return found
+				}
+				return []byte(`"` + member + `":` + claim)
+			})
+			if bytes.Equal(damaged, head) {
+				t.Fatalf("no %s in %s", member, head)
+			}
+			if err := os.WriteFile(path, slices.Concat(damaged, []byte("\n"), rest), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := trace.Open(r.dir, "c1"); err != nil || len(got.Files()) >= files {
+				t.Errorf("%s %s: %v, %v", member, claim, got.Files(), err)
+			}
+		}
+	}
+	// A file of its own may be larger than memory.
+	if err := os.WriteFile(filepath.Join(got.Dir, trace.MetaName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(got.Dir, trace.MetaName), 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := got.Read(trace.MetaName); err == nil || !strings.Contains(err.Error(), "more than perigee writes") {
+		t.Errorf("a file of 1 TiB: %v", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -76,13 +77,16 @@ func (t *Trace) readMeta(id string) error {
 }
 
 // Read returns the content of a file. The error is fs.ErrNotExist for a file that the trace does
-// not have.
+// not have, and another one for a file that no recorder has written.
 func (t *Trace) Read(name string) ([]byte, error) {
 	file, size, err := t.OpenFile(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
+	if size > 2*maxFile {
+		return nil, fmt.Errorf("%s has %d bytes, more than perigee writes", name, size)
+	}
 	content := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
 	_, err = content.ReadFrom(file)
 	return content.Bytes(), err

@@ -173,8 +173,9 @@ func openPacked(dir *os.Root) (*packed, error) {
 		return p, nil // cut off before the end of the first line
 	}
 	p.start = int64(len(head))
+	size := info.Size() - p.start
 	p.Files = slices.DeleteFunc(p.Files, func(f packedFile) bool {
-		return f.At < 0 || f.Size < 0 || f.At+f.Size > info.Size()-p.start // cut off
+		return f.At < 0 || f.Size < 0 || f.Size > size || f.At > size-f.Size // cut off
 	})
 	return p, nil
 }

@@ -42,6 +42,10 @@ func (r *recording) repeatable() (err error) {
 		return perigee.Errorf(perigee.ClassUnimplemented, "call %s was made by a language server itself, and cannot be sent again", r.id()).
 			WithHint("choose a call of a client; `perigee trace list` shows the client of each")
 	}
+	if _, err := r.Read(trace.MetaName); r.Meta.Path == "" && errors.Is(err, fs.ErrNotExist) {
+		return perigee.Errorf(perigee.ClassNotFound, "the trace of call %s is not complete: it cannot be sent again", r.id()).
+			WithHint("perigee trace list shows other calls; make the call again")
+	}
 	if r.Meta.Dialect == perigee.DialectMCP || r.Meta.Path == "" {
 		return perigee.Errorf(perigee.ClassUnimplemented, "call %s is an ask of an MCP client, which cannot be sent again", r.id()).
 			WithHint("ask again in the client")

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -259,7 +261,20 @@ func replaysThatCannotBe(t *testing.T, r *rig) {
 	cut.Truncated = map[string]string{trace.ClientRequestName: trace.TruncatedSize}
 	r.plant(cut, body)
 	_ = r.SaveCalls(t.Context(), []perigee.Call{{ID: "gone"}})
+	r.plant(meta("partial", perigee.DialectOpenAIChat, "/v1/chat/completions"), body)
+	dir := filepath.Join(r.dir, "2026-11-15", "142004.000-partial")
+	if err := os.Remove(filepath.Join(dir, trace.MetaName)); errors.Is(err, fs.ErrNotExist) { // the last part of the packed file
+		path := filepath.Join(dir, trace.PackedName)
+		info, err := os.Stat(path)
+		if err == nil {
+			err = os.Truncate(path, info.Size()-2)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	for target, want := range map[string]string{
+		"partial":                   "404 the trace of call partial is not complete",
 		"whole?upstream=nowhere":    `400 there is no upstream "nowhere"; the upstreams are studio, broken`,
 		"whole?raw=true":            "404 call whole has no recorded request to a provider",
 		"whole?raw=true&model=x":    "400 raw sends the recorded request as it is",
