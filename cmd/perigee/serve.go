@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,9 +45,10 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 	}
 	ctx, reloads, stop := onHangup(ctx, service)
 	defer stop()
-	loaded, err = config.AwaitWhole(ctx, src, loaded, config.ReadMark(daemon.MarkPath(loaded.Config)), func(lost string, wait time.Duration) {
-		env.Remark("%s has no %s any more; perigee waits up to %s, in case it is being written", cmp.Or(loaded.Path, loaded.Searched), lost, wait)
-	})
+	loaded, err = command.AwaitWhole(ctx, env, src, loaded)
+	if ctx.Err() != nil {
+		return nil // a signal
+	}
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/daemon"
@@ -106,6 +107,14 @@ func Warn(env *cli.Env, problems error) {
 	for line := range strings.SplitSeq(problems.Error(), "\n") {
 		env.Remark("warning: %s", terminal.Printable(line))
 	}
+}
+
+// AwaitWhole is config.AwaitWhole for the start of a daemon, which it reports to the user.
+func AwaitWhole(ctx context.Context, env *cli.Env, src config.Sources, loaded *config.Loaded) (*config.Loaded, error) {
+	before := config.ReadMark(daemon.MarkPath(loaded.Config))
+	return config.AwaitWhole(ctx, src, loaded, before, func(lost string, wait time.Duration) {
+		env.Remark("%s has no %s any more; perigee waits until it has not changed for %s, in case it is being written", cmp.Or(loaded.Path, loaded.Searched), lost, wait)
+	})
 }
 
 // runsAnyway reports whether a daemon runs with the file of an invalid configuration, which it has

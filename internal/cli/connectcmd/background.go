@@ -18,6 +18,7 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
+	"perigee/internal/cli/command"
 	"perigee/internal/daemon"
 	"perigee/internal/lib/procgroup"
 	"perigee/internal/lib/terminal"
@@ -144,6 +145,9 @@ func lastLine(path string) string {
 func background(ctx context.Context, env *cli.Env) error {
 	src := sources(env)
 	loaded, err := config.Load(src)
+	if err == nil {
+		loaded, err = command.AwaitWhole(ctx, env, src, loaded)
+	}
 	if err != nil {
 		return err
 	}

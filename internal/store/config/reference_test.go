@@ -65,9 +65,9 @@ models:
   ` + "`tls`" + `, and removing all ` + "`keys`" + ` or all ` + "`upstreams`" + `. Until then, the values that perigee was started with stay in
   effect everywhere. The log names changes that wait for a restart. If the file is invalid, the log says
   why, and the previous configuration stays in effect. New content is applied once two reads, one second apart,
-  return the same text (three reads if the last line has no line break), so the file can be written in place. A start
-  waits up to five seconds if the file has lost all ` + "`keys`" + `, all ` + "`upstreams`" + ` or ` + "`store.url`" + ` since the last start: it may
-  be started while the file is written.
+  return the same text (three reads if the last line has no line break), so the file can be written in place. If a
+  file has lost all ` + "`keys`" + `, all ` + "`upstreams`" + ` or ` + "`store.url`" + ` since the last start, a start waits until it has not changed for
+  five seconds, in case it is still being written.
 - **Checking.** ` + "`perigee config check`" + ` reports all problems at once; ` + "`perigee config show`" + ` lists every value and its
   source.
 

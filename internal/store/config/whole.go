@@ -16,23 +16,19 @@ import (
 // everyone, without upstreams from its simulator, and without the URL of its database it would
 // write to another one.
 type Mark struct {
-	Path      string `json:"path"` // of the configuration
-	Keys      bool   `json:"keys"`
-	Upstreams bool   `json:"upstreams"`
-	Database  bool   `json:"database"`
+	Keys      bool `json:"keys"`
+	Upstreams bool `json:"upstreams"`
+	Database  bool `json:"database"`
 }
 
 // Mark returns the mark of a configuration.
 func (l *Loaded) Mark() Mark {
 	c := l.Config
-	return Mark{l.Path, len(c.Keys) > 0, len(c.Upstreams) > 0, !c.Store.URL.IsZero()}
+	return Mark{len(c.Keys) > 0, len(c.Upstreams) > 0, !c.Store.URL.IsZero()}
 }
 
 // lost returns the sections that a mark has and the configuration lacks.
 func (l *Loaded) lost(before Mark) string {
-	if before.Path == "" || before.Path != l.Path && (l.Path != "" || before.Path != l.Searched) {
-		return "" // it is another file
-	}
 	var sections []string
 	now := l.Mark()
 	if before.Keys && !now.Keys {
@@ -59,14 +55,20 @@ func WriteMark(file string, m Mark) error {
 	return atomicfile.Write(file, append(data, '\n'))
 }
 
-// ReadMark reads a mark. One that is missing or broken is zero, and compares with nothing.
+// ReadMark reads a mark. One that is missing or broken is zero: a configuration has lost nothing then.
 func ReadMark(file string) (m Mark) {
+	info, err := os.Lstat(file)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxMark { // opening a pipe would wait for a writer
+		return Mark{}
+	}
 	data, err := os.ReadFile(file)
 	if err != nil || json.Unmarshal(data, &m) != nil {
 		return Mark{}
 	}
 	return m
 }
+
+const maxMark = 64 << 10
 
 // How long a file that has lost a section has to stay the same until it counts, and how often it is
 // read. Editors and tools take less to write a file.
@@ -77,7 +79,7 @@ const (
 
 // AwaitWhole returns a configuration that was loaded for a start. If it has lost a section since the
 // last start, AwaitWhole reports that, and loads it again until nothing is missing, or until it has
-// stayed the same for some seconds.
+// not changed for the reported time.
 func AwaitWhole(ctx context.Context, src Sources, loaded *Loaded, before Mark, report func(lost string, wait time.Duration)) (*Loaded, error) {
 	var err error
 	reported := false
