@@ -93,7 +93,15 @@ func SalvageRunning(ctx context.Context, env *cli.Env) (*config.Loaded, error) {
 		return loaded, nil
 	}
 	if !runsAnyway(ctx, loaded, problems) {
-		return nil, problems
+		other := FindElsewhere(ctx, loaded.Config)
+		if other == nil {
+			return nil, problems
+		}
+		cfg, found := *loaded.Config, *loaded // the data directory was a part of the file that cannot be read
+		cfg.DataDir, found.Config = other.Dir, &cfg
+		if loaded = &found; !runsAnyway(ctx, loaded, problems) {
+			return nil, problems
+		}
 	}
 	Warn(env, problems)
 	return loaded, nil
