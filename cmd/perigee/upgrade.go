@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -162,7 +164,13 @@ func decodeIndex(raw []byte) ([]release, error) {
 		Releases []release `json:"releases"`
 	}
 	if err := json.Unmarshal(raw, &index); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			err = fmt.Errorf("%s is a JSON %s", cmp.Or(wrong.Field, "the whole"), wrong.Value)
+		}
 		return nil, fmt.Errorf("it is not an index of releases: %w", err)
+	}
+	if index.Schema == 0 {
+		return nil, fmt.Errorf("it is not an index of releases: it has no schema")
 	}
 	if index.Schema != 1 {
 		return nil, fmt.Errorf("it has the schema %d, and this version reads 1; a newer perigee may read it", index.Schema)
@@ -179,7 +187,7 @@ func decodeIndex(raw []byte) ([]release, error) {
 			return nil, err
 		}
 		if i > 0 {
-			if before, _ := parseVersion(index.Releases[i-1].Version); before.less(v) { // it was parsed in the last round
+			if before, _ := parseVersion(index.Releases[i-1].Version); !v.less(before) { // it was parsed in the last round
 				return nil, fmt.Errorf("its releases are not in order: %s comes after %s", r.Version, index.Releases[i-1].Version)
 			}
 		}

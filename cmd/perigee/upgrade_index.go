@@ -33,9 +33,7 @@ func readIndex(ctx context.Context, where string) ([]release, error) {
 	ctx, cancel := context.WithTimeout(ctx, indexTime)
 	defer cancel()
 	raw, err := fetchIndex(ctx, where)
-	if u, parseErr := url.Parse(where); parseErr == nil && u.User != nil {
-		where = u.Redacted()
-	}
+	where = withoutPassword().ReplaceAllString(where, "$1") // also in an address that cannot be parsed
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("nothing more came within %v", indexTime)
 	}
@@ -49,6 +47,8 @@ func readIndex(ctx context.Context, where string) ([]release, error) {
 	return releases, nil
 }
 
+var withoutPassword = lazyregexp.New(`^([a-zA-Z]+://)[^/?#]*@`)
+
 func fetchIndex(ctx context.Context, where string) ([]byte, error) {
 	path, isFile := strings.CutPrefix(where, "file://")
 	if isFile || !strings.Contains(where, "://") {
@@ -57,7 +57,7 @@ func fetchIndex(ctx context.Context, where string) ([]byte, error) {
 	client := wire.NewClient(nil)
 	defer client.CloseIdleConnections()
 	secure := false // an earlier address was https
-	for range maxRedirects {
+	for range 1 + maxRedirects {
 		u, err := url.Parse(where)
 		if err != nil {
 			return nil, errors.Unwrap(err)

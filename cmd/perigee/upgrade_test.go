@@ -92,6 +92,11 @@ func TestIndexByURL(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/index.json", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(good)) })
 	mux.Handle("/moved", http.RedirectHandler("/index.json", http.StatusFound))
+	mux.Handle("/5", http.RedirectHandler("/4", http.StatusFound))
+	mux.Handle("/4", http.RedirectHandler("/3", http.StatusFound))
+	mux.Handle("/3", http.RedirectHandler("/2", http.StatusFound))
+	mux.Handle("/2", http.RedirectHandler("/moved", http.StatusFound))
+	mux.Handle("/6", http.RedirectHandler("/5", http.StatusFound))
 	mux.Handle("/away", http.RedirectHandler("http://example.org/index.json", http.StatusFound))
 	mux.Handle("/file", http.RedirectHandler("file:///etc/passwd", http.StatusFound))
 	mux.Handle("/loop", http.RedirectHandler("/loop", http.StatusFound))
@@ -99,7 +104,7 @@ func TestIndexByURL(t *testing.T) {
 	server := httptest.NewServer(mux)
 	defer server.Close()
 	for path, problem := range map[string]string{
-		"/index.json": "", "/moved": "", "/away": "http://example.org is not used", "/file": "is not used", "/loop": "more than 5 redirects",
+		"/index.json": "", "/moved": "", "/5": "", "/6": "more than 5 redirects", "/away": "http://example.org is not used", "/file": "is not used", "/loop": "more than 5 redirects",
 		"/large": "larger than 4 MiB", "/missing": "404",
 	} {
 		releases, err := readIndex(t.Context(), server.URL+path)
@@ -121,8 +126,10 @@ func TestIndexByURL(t *testing.T) {
 		}
 	}
 	unused := strings.Replace(server.URL, "http://", "https://user:password@", 1)
-	if _, err := readIndex(t.Context(), unused); err == nil || strings.Contains(err.Error(), "password") {
-		t.Errorf("the error has the password: %v", err)
+	for _, address := range []string{unused, "https://user:password@127.0.0.1:port/", "https://user:pass%zzword@[/"} {
+		if _, err := readIndex(t.Context(), address); err == nil || strings.Contains(err.Error(), "word") {
+			t.Errorf("the error has the password: %v", err)
+		}
 	}
 	if _, err := readIndex(t.Context(), "http://example.org/index.json"); err == nil || !strings.Contains(err.Error(), "https") {
 		t.Errorf("http was used: %v", err)
