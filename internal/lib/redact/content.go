@@ -328,8 +328,12 @@ func (s *scan) endOf(q quotation, from int) int {
 		case mark != q.mark:
 		case size == q.size-q.escapes && n%(2*(q.escapes+1)) == q.escapes:
 			return i - q.escapes
-		case size == 1 && n < q.escapes: // the end of the string that this one is in
-			return i - n
+		case size == 1:
+			for e := 0; e < q.escapes; e = 2*e + 1 { // the end of a string that this one is in
+				if n%(2*(e+1)) == e {
+					return i - e
+				}
+			}
 		}
 	}
 	return len(s.in)
