@@ -173,7 +173,7 @@ func systemdState(h *Host, ctl func(...string) []string) func(ctx context.Contex
 		const properties = "LoadState,ActiveState,SubState,MainPID,ActiveEnterTimestamp,UnitFileState"
 		out, err := h.Run(ctx, ctl("show", unitName, "--timestamp=unix", "--property="+properties)...)
 		if err != nil {
-			s.Detail = err.Error()
+			s.Detail = "unknown"
 			return s
 		}
 		values := map[string]string{}

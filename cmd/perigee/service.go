@@ -208,14 +208,16 @@ type serviceStatus struct {
 
 func (s *serviceCommand) status(ctx context.Context) error {
 	state := s.manager.State(ctx)
-	if err := s.manager.Hidden(ctx, state); err != nil && !s.env.JSON {
-		return fmt.Errorf("service status: %w", err)
-	} else if err != nil {
-		state.Installed = true
+	hidden := s.manager.Hidden(ctx, state)
+	if hidden != nil && !s.env.JSON {
+		return fmt.Errorf("service status: %w", hidden)
 	}
 	status := serviceStatus{
-		Installed: state.Installed, System: s.options.System, File: s.file(), Enabled: state.Enabled, Running: state.Running,
+		Installed: state.Installed || hidden != nil, System: s.options.System, File: s.file(), Enabled: state.Enabled, Running: state.Running,
 		State: state.Detail, PID: state.PID, BinaryVersion: programVersion(),
+	}
+	if hidden != nil {
+		status.Reasons = []string{hidden.Error()}
 	}
 	if !state.Since.IsZero() {
 		status.Since = state.Since.UTC().Format(time.RFC3339)
