@@ -137,6 +137,10 @@ func (s yamlSyntax) span(src []byte, place yamlPlace) (from, to int, err error) 
 	if node.Anchor != "" || node.Kind == yaml.AliasNode || node.Style&yaml.TaggedStyle != 0 {
 		return 0, 0, errors.New("values with anchors and tags are not edited")
 	}
+	plain := node.Kind == yaml.ScalarNode && node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) == 0
+	if plain && place.parent != nil && place.parent.Style&yaml.FlowStyle != 0 { // it ends at a comma or a bracket
+		return 0, 0, errors.New("values in brackets are not edited")
+	}
 	if node.Tag == "!!null" && node.Value == "" && place.key != nil { // nothing behind the colon
 		from = s.offset(src, place.key)
 		from += bytes.IndexByte(src[from:lineAfter(src, from)], ':') + 1
