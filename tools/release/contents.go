@@ -89,7 +89,15 @@ func (r *release) contents(p Platform, binary string, modules []module) ([]file,
 	files = append(files, file{name: "NOTICE", content: notice(r.Version, modules)})
 	files = append(files, r.shared...)
 	units, err := r.units(p)
-	return append(files, units...), err
+	files = append(files, units...)
+	packed := make(map[string]bool)
+	for _, f := range files {
+		addPath(packed, f.name)
+	}
+	for i, f := range files {
+		files[i].content = unlink(f.name, f.content, packed)
+	}
+	return files, err
 }
 
 // units returns the service files for a platform: those of dist for systemd on Linux, for launchd on

@@ -88,6 +88,13 @@ func (r *release) describe(p Platform, format string, files []file) (Package, er
 		}
 		pack.Files = append(pack.Files, installed...)
 	}
+	packed := make(map[string]bool)
+	for _, f := range pack.Files {
+		addPath(packed, f.Path)
+	}
+	for i, f := range pack.Files {
+		pack.Files[i].Content = unlink(f.Path, f.Content, packed)
+	}
 	if format == "deb" {
 		extra, err := r.debian(pack.Maintainer)
 		pack.Files = append(pack.Files, extra...)
