@@ -16,14 +16,7 @@ VULNDB  ?=
 E2E     ?=
 CONFORMANCE ?=
 VERSION ?=
-OUT     ?= bin/release
-PLATFORMS ?=
 SNAPSHOT ?=
-KEY     ?=
-BASE_URL ?=
-NOTES   ?=
-INDEX   ?=
-MAINTAINER ?=
 
 export CGO_ENABLED := 0
 
@@ -207,14 +200,14 @@ generated:
 update:
 	$(GO) test . ./internal/store/config ./internal/daemon ./cmd/perigee -update
 
+# make exports variables that have been set on its command line or in its environment. The recipe names them to the shell, and
+# does not contain their values, so that no value is run as a command.
+
 ## release: build the files of release VERSION for PLATFORMS (all) into OUT (bin/release), signed with KEY; docs/releasing.md has more
 release:
-	@cd tools/release && GOFLAGS= GOTOOLCHAIN="$$(cat toolchain.txt)" $(GO) run ./cmd -source ../.. -out "$(call beside,$(OUT))" \
-		-version "$(VERSION)" -platforms "$(PLATFORMS)" -key "$(call beside,$(KEY))" -base-url "$(BASE_URL)" -notes "$(NOTES)" \
-		-index "$(call beside,$(INDEX))" -maintainer "$(MAINTAINER)"$(if $(SNAPSHOT), -snapshot)$(if $(filter off,$(PGO)), -unprofiled)
-
-# beside makes a path absolute, for a program that runs in another directory.
-beside = $(if $(1),$(if $(filter /%,$(firstword $(1))),$(1),$(CURDIR)/$(1)))
+	@cd tools/release && GOFLAGS= GOTOOLCHAIN="$$(cat toolchain.txt)" $(GO) run ./cmd -C ../.. -out "$${OUT:-bin/release}" \
+		-version "$$VERSION" -platforms "$$PLATFORMS" -key "$$KEY" -base-url "$$BASE_URL" -notes "$$NOTES" \
+		-index "$$INDEX" -maintainer "$$MAINTAINER"$(if $(SNAPSHOT), -snapshot)$(if $(filter off,$(PGO)), -unprofiled)
 
 # packages tests what go test in tools/release does not, because nfpm has forty modules, which take a minute to compile.
 packages:
@@ -222,7 +215,7 @@ packages:
 
 ## reproduce: build release VERSION for PLATFORMS twice, on what looks like two machines, and compare
 reproduce:
-	@./.ci/reproduce "$(VERSION)" "$(PLATFORMS)"
+	@./.ci/reproduce "$$VERSION" "$$PLATFORMS"
 
 ## module: rename the Go module to MODULE
 module: renamed

@@ -2,8 +2,10 @@ package perigee_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +33,62 @@ func TestActionsArePinned(t *testing.T) {
 	}
 	if found < 5 {
 		t.Errorf("found %d actions", found)
+	}
+}
+
+// TestTagOfAReleaseIsChecked runs the first step of the release workflow with tags, which the steps
+// after it put into commands and addresses. It also checks that no workflow has a value of GitHub in
+// the text of a script, where the shell would run it.
+func TestTagOfAReleaseIsChecked(t *testing.T) {
+	files, err := filepath.Glob(".github/workflows/*.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type step struct {
+		Env map[string]string
+		Run string
+	}
+	scripts, check := 0, step{}
+	for _, file := range files {
+		var workflow struct {
+			Jobs map[string]struct{ Steps []step }
+		}
+		if err := yaml.Unmarshal([]byte(readFile(t, file)), &workflow); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for name, job := range workflow.Jobs {
+			for _, step := range job.Steps {
+				if step.Run != "" {
+					scripts++
+				}
+				if step.Run != "${{ matrix.command }}" && strings.Contains(step.Run, "${{") {
+					t.Errorf("%s: %s has an expression in a script: pass it in env", file, name)
+				}
+			}
+			if filepath.Base(file) == "release.yml" && len(job.Steps) > 0 {
+				check = job.Steps[0]
+			}
+		}
+	}
+	if scripts < 5 || check.Env["TAG"] != "${{ github.ref_name }}" {
+		t.Fatalf("found %d scripts, and the first step of the release is %+v", scripts, check)
+	}
+	if _, err := exec.LookPath("bash"); err != nil || runtime.GOOS == "windows" {
+		t.Skip("the step needs bash")
+	}
+	dir := t.TempDir()
+	for tag, want := range map[string]bool{
+		"v0.1.0": true, "v1.2.3-rc.1+build-5": true, "v0": true, "v0`touch${IFS}x`": false, "v0$(touch${IFS}x)": false, "v0;touch": false,
+		"v0'": false, `v0"`: false, "v0 x": false, "v0\nx": false, "v0/x": false, "v0é": false, "vx": false, "x v0": false, "": false,
+	} {
+		cmd := exec.CommandContext(t.Context(), "bash", "-e", "-c", check.Run)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "LC_ALL="+check.Env["LC_ALL"], "TAG="+tag)
+		if out, err := cmd.CombinedOutput(); (err == nil) != want || !want && !strings.Contains(string(out), "use one such as v0.1.0") {
+			t.Errorf("the tag %q: %v, %s", tag, err, out)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("a tag has run a command: %v, %v", left, err)
 	}
 }
 

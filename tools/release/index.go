@@ -78,7 +78,7 @@ func readIndex(path string) (index, error) {
 		err = fmt.Errorf("its schema is %d, want 1", i.Schema)
 	}
 	for _, e := range i.Releases {
-		if err == nil && !semantic.MatchString(e.Version) {
+		if err == nil && !usable(e.Version) {
 			err = fmt.Errorf("it has the version %q", e.Version)
 		}
 	}
@@ -94,7 +94,8 @@ func (r *release) security() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	section := regexp.MustCompile(`(?ms)^## \[?v?` + regexp.QuoteMeta(r.Version) + `\b.*?(\n## |\z)`).FindString(string(content))
+	// The heading may have more, such as a date, but 0.1.0-rc.1 is another version than 0.1.0.
+	section := regexp.MustCompile(`(?ms)^## \[?v?` + regexp.QuoteMeta(r.Version) + `(?:$|[^0-9A-Za-z.+-]).*?(\n## |\z)`).FindString(string(content))
 	if section == "" {
 		_, err = fmt.Fprintf(r.Log, "CHANGELOG.md has no section ## %s: write it before you publish\n", r.Version)
 	}

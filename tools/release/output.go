@@ -13,8 +13,7 @@ import (
 	"strings"
 )
 
-// sums is the name of the list of checksums. A directory that has it, and else only files that it
-// lists, was written by Build.
+// sums is the name of the list of checksums.
 const sums = "SHA256SUMS"
 
 // An output collects the files of a release in a directory beside the one that they are for, and
@@ -30,17 +29,15 @@ func newOutput(dir string) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := replaceable(dir); err != nil {
+	if err := errors.Join(replaceable(dir), os.MkdirAll(filepath.Dir(dir), 0o755)); err != nil {
 		return nil, err
 	}
-	o := &output{dir: dir, part: dir + ".part", hashes: make(map[string]string), sizes: make(map[string]int64)}
-	if err := os.RemoveAll(o.part); err != nil { // of a run that was killed
-		return nil, err
-	}
-	return o, os.MkdirAll(o.part, 0o755)
+	part, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".part-*")
+	return &output{dir: dir, part: part, hashes: make(map[string]string), sizes: make(map[string]int64)}, err
 }
 
-// replaceable returns an error unless a directory does not exist, is empty, or has a release.
+// replaceable returns an error unless a directory does not exist, is empty, or has a release and
+// nothing else: an index, and regular files that the checksums list.
 func replaceable(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
@@ -53,10 +50,18 @@ func replaceable(dir string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	ours := map[string]bool{sums: true, sums + ".sig": true}
+	for line := range strings.Lines(string(list)) {
+		_, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
+		ours[name] = true
+	}
 	for _, e := range entries {
-		if name := e.Name(); name != sums && name != sums+".sig" && !strings.Contains(string(list), "  "+name+"\n") {
-			return fmt.Errorf("%s has %s, which is not from a release: choose another directory with OUT=DIR", dir, name)
+		if !ours[e.Name()] || !e.Type().IsRegular() {
+			return fmt.Errorf("%s has %s, which is not from a release: choose another directory with OUT=DIR", dir, e.Name())
 		}
+	}
+	if _, err := readIndex(filepath.Join(dir, "index.json")); err != nil {
+		return fmt.Errorf("%s is not from a release: choose another directory with OUT=DIR: %w", dir, err)
 	}
 	return nil
 }
@@ -93,7 +98,7 @@ func (o *output) commit() error {
 	if err := replaceable(o.dir); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(o.dir); err != nil {
+	if err := errors.Join(os.RemoveAll(o.dir), os.Chmod(o.part, 0o755)); err != nil {
 		return err
 	}
 	return os.Rename(o.part, o.dir)

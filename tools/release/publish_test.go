@@ -130,6 +130,28 @@ func TestIndexHasTheNewestReleaseFirst(t *testing.T) {
 	}
 }
 
+func TestSecurityIsOfTheSection(t *testing.T) {
+	source := t.TempDir()
+	r := releaseRig(t, nil)
+	r.Source = source
+	const fix, rest = "\n\n**Security**\n- A fix.\n", "\n\n**Added**\n- More.\n"
+	for changelog, want := range map[string]bool{
+		"## 0.1.0" + fix + "\n## 0.0.9" + rest:        true,
+		"## [0.1.0] - 2026-01-31" + fix:               true,
+		"## v0.1.0" + fix:                             true,
+		"## 0.1.0-rc.1" + fix + "\n## 0.1.0" + rest:   false,
+		"## 0.1.0-rc.1" + fix:                         false,
+		"## 0.1.0+build" + fix + "\n## 0.1.0.1" + fix: false,
+		"## 0.1.0\n## 0.0.9" + fix:                    false,
+		"## 0.1.00" + fix + "\n## 10.1.0" + fix:       false,
+	} {
+		write(t, source, map[string]string{"CHANGELOG.md": "# Changelog\n\n" + changelog})
+		if got, err := r.security(); got != want || err != nil {
+			t.Errorf("security is %v, %v, of %q", got, err, changelog)
+		}
+	}
+}
+
 func TestIndexListsTheFiles(t *testing.T) {
 	files := read(t, build(t, checkout(t)))
 	var got index
@@ -214,5 +236,42 @@ func TestWorkflowUsesTheSameGo(t *testing.T) {
 	}
 	if want := `go-version: "` + strings.TrimPrefix(strings.TrimSpace(toolchainFile), "go") + `"`; !strings.Contains(string(workflow), want) {
 		t.Errorf("release.yml does not have %s", want)
+	}
+}
+
+// TestRecipesDoNotRunValues gives make values that are commands in a shell, and a program in place of
+// go that prints its arguments.
+func TestRecipesDoNotRunValues(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the recipes need a shell")
+	}
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"go": "#!/bin/sh\nprintf '<%s>' \"$@\"\n"})
+	if err := os.Chmod(filepath.Join(dir, "go"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ran := filepath.Join(dir, "ran")
+	value := "0`touch " + ran + "`'\"; touch " + ran + "; #\ntouch " + ran + "\n"
+	args := []string{"-C", filepath.Join("..", ".."), "--no-print-directory", "GO=" + filepath.Join(dir, "go")}
+	for _, name := range []string{"VERSION", "OUT", "PLATFORMS", "KEY", "BASE_URL", "NOTES", "INDEX", "MAINTAINER"} {
+		args = append(args, name+"="+value)
+	}
+	run := func(more ...string) string {
+		cmd := exec.CommandContext(t.Context(), "make", append(args, more...)...)
+		cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("make: %v\n%s", err, out)
+		}
+		return string(out)
+	}
+	if out := run("release"); strings.Count(out, "<"+value+">") != 8 {
+		t.Errorf("the values do not arrive: %s", out)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("make release has run a value")
+	}
+	if out := run("--just-print", "reproduce"); !strings.Contains(out, `reproduce "$VERSION" "$PLATFORMS"`) || strings.Contains(out, ran) {
+		t.Errorf("make reproduce runs\n%s", out)
 	}
 }

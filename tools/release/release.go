@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Options say which release is built, and where its files are written.
@@ -112,6 +113,9 @@ func Build(ctx context.Context, o Options) error {
 	}
 	if err := errors.Join(checkKey(o.Key), checkURL("BASE_URL", o.BaseURL), checkURL("NOTES", o.Notes)); err != nil {
 		return err
+	}
+	if strings.ContainsFunc(o.Maintainer, unicode.IsControl) {
+		return fmt.Errorf("MAINTAINER is %q, with a line break or another control character: write NAME <ADDRESS>", o.Maintainer)
 	}
 	if o.Unprofiled && !o.Snapshot {
 		return errors.New("a release is compiled with the profile: leave out PGO=off, or try it with SNAPSHOT=1")

@@ -192,11 +192,16 @@ func TestWrongSourcesAreRefused(t *testing.T) {
 	refused(o, "git checkout v0.1.0")
 
 	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
-	o.Version = "0.2.0"
+	o.Version, o.Snapshot = "0.2.0", true
 	refused(o, "SOURCE_DATE_EPOCH")
 	t.Setenv("SOURCE_DATE_EPOCH", "")
+	o.Snapshot = false
 	o.Source = t.TempDir()
 	refused(o, "SNAPSHOT=1")
+
+	o = options(t, source)
+	o.Maintainer = "Ada <ada@example.com>\nDepends: more"
+	refused(o, "MAINTAINER")
 
 	o = options(t, source)
 	o.Unprofiled = true

@@ -1,13 +1,15 @@
 package release
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +18,7 @@ import (
 // A source is the commit that a release is built from.
 type source struct {
 	commit string    // empty without git
-	time   time.Time // of the commit, or SOURCE_DATE_EPOCH: the time of every file of the release
+	time   time.Time // of the commit, or SOURCE_DATE_EPOCH of a snapshot: the time of every file of the release
 }
 
 // The expression of https://semver.org.
@@ -24,18 +26,30 @@ var semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
 	`(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?` +
 	`(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`)
 
+// usable reports whether a version is a semantic one that "perigee upgrade" reads: its numbers have
+// at most 9 digits, its pre-release and its build at most 100 characters each.
+func usable(version string) bool {
+	parts := semantic.FindStringSubmatch(version)
+	return parts != nil && max(len(parts[1]), len(parts[2]), len(parts[3])) <= 9 && max(len(parts[4]), len(parts[5])) <= 100
+}
+
 // inspect checks that the checkout is what the version should have.
 func inspect(ctx context.Context, o Options) (source, error) {
-	if !semantic.MatchString(o.Version) {
+	if !usable(o.Version) {
 		hint := "say which: make release VERSION=0.1.0"
-		if plain, ok := strings.CutPrefix(o.Version, "v"); ok && semantic.MatchString(plain) {
+		if plain, ok := strings.CutPrefix(o.Version, "v"); ok && usable(plain) {
 			hint = "write " + plain
+		} else if semantic.MatchString(o.Version) {
+			hint = "use at most 9 digits for a number, and 100 characters for a pre-release or a build"
 		}
-		return source{}, fmt.Errorf("%q is not a semantic version: %s", o.Version, hint)
+		return source{}, fmt.Errorf("%q is not a version of a release: %s", o.Version, hint)
 	}
-	epoch := os.Getenv("SOURCE_DATE_EPOCH")
+	epoch := ""
+	if o.Snapshot {
+		epoch = os.Getenv("SOURCE_DATE_EPOCH")
+	}
 	var s source
-	commit, err := git(ctx, o.Source, "rev-parse", "HEAD")
+	commit, err := git(ctx, o.Source, "rev-parse", "--verify", "HEAD")
 	switch {
 	case err != nil && (!o.Snapshot || epoch == ""):
 		return s, fmt.Errorf("%w: a release is built from a git checkout; without one, use SNAPSHOT=1 and set SOURCE_DATE_EPOCH", err)
@@ -46,14 +60,15 @@ func inspect(ctx context.Context, o Options) (source, error) {
 		}
 	}
 	if epoch == "" {
-		if epoch, err = git(ctx, o.Source, "show", "-s", "--format=%ct", "HEAD"); err != nil {
+		if epoch, err = git(ctx, o.Source, "show", "-s", "--no-show-signature", "--format=%ct", s.commit); err != nil {
 			return s, err
 		}
 	}
 	seconds, err := strconv.ParseInt(epoch, 10, 64)
 	const zipStart, signed32 = 315532800, 1<<31 - 1
 	if err != nil || seconds < zipStart || seconds > signed32 {
-		return s, fmt.Errorf("SOURCE_DATE_EPOCH is %q: set it to seconds since 1970, from 1980 to 2038, or unset it to use the time of the commit", epoch)
+		return s, fmt.Errorf("the time of the commit, or SOURCE_DATE_EPOCH, is %q: archives have seconds since 1970, from 1980 to 2038; "+
+			"correct the date of the commit, or set SOURCE_DATE_EPOCH with SNAPSHOT=1", epoch)
 	}
 	s.time = time.Unix(seconds, 0).UTC()
 	return s, nil
@@ -80,37 +95,74 @@ func (s source) check(ctx context.Context, o Options) error {
 	return nil // without the tag, it is made after the release
 }
 
-// export writes the files of the commit into an empty directory. What git does not report as a change is
-// left behind: ignored files, which the go command would compile, and edits during the build.
+// export writes the files of the commit into an empty directory, with the bytes that git has stored:
+// no attribute, filter or setting of line ends applies. It leaves out what git does not report as a
+// change: ignored files, which the go command would compile, and edits during the build. A symbolic
+// link or a submodule is an error, because it names something that the commit does not have.
 func (s source) export(ctx context.Context, checkout, dir string) error {
-	index := filepath.Join(dir, ".index")
-	for _, args := range [][]string{
-		{"read-tree", s.commit},
-		{"-c", "core.autocrlf=false", "checkout-index", "--all", "--prefix=" + filepath.ToSlash(dir) + "/"},
-	} {
-		if _, err := gitWith(ctx, []string{"GIT_INDEX_FILE=" + index, "GIT_NO_REPLACE_OBJECTS=1"}, checkout, args...); err != nil {
+	tree, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tree.Close() }()
+	list, err := run(ctx, checkout, "", "ls-tree", "-r", "-z", "--full-tree", s.commit)
+	if err != nil {
+		return err
+	}
+	var names, blobs []string
+	for entry := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		attributes, name, _ := strings.Cut(entry, "\t")
+		mode, object, _ := strings.Cut(attributes, " ")
+		_, blob, ok := strings.Cut(object, " ")
+		switch {
+		case mode == "120000":
+			return fmt.Errorf("%s is a symbolic link, and a release has regular files only: commit a copy of its target", name)
+		case mode == "160000":
+			return fmt.Errorf("%s is a submodule, and a release has regular files only: commit its files", name)
+		case !ok:
+			return fmt.Errorf("git ls-tree printed %q", entry)
+		}
+		names, blobs = append(names, name), append(blobs, blob)
+	}
+	stored, err := run(ctx, checkout, strings.Join(blobs, "\n")+"\n", "cat-file", "--batch")
+	if err != nil {
+		return err
+	}
+	for i, name := range names { // each blob is a line with its name, type and size, the bytes, and a line feed
+		header, rest, _ := bytes.Cut(stored, []byte("\n"))
+		digits, ok := strings.CutPrefix(string(header), blobs[i]+" blob ")
+		size, err := strconv.Atoi(digits)
+		if !ok || err != nil || size < 0 || size >= len(rest) {
+			return fmt.Errorf("git cat-file printed %q for %s: check the repository with git fsck", header, name)
+		}
+		if err := errors.Join(tree.MkdirAll(path.Dir(name), 0o755), tree.WriteFile(name, rest[:size], 0o644)); err != nil {
 			return err
 		}
+		stored = rest[size+1:]
 	}
-	return os.Remove(index)
+	return nil
 }
 
 // git runs git in a directory and returns its output without the newline at its end.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
-	return gitWith(ctx, nil, dir, args...)
+	out, err := run(ctx, dir, "", args...)
+	return strings.TrimRight(string(out), "\n"), err
 }
 
-// gitWith is git with further environment variables.
-func gitWith(ctx context.Context, env []string, dir string, args ...string) (string, error) {
+// run runs git in a directory with input, and returns its output. The variables of git in the
+// environment, which could name another repository, and the replacements of objects have no effect.
+func run(ctx context.Context, dir, input string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
-	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), env...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "GIT_") })
+	cmd.Env = append(cmd.Env, "GIT_NO_REPLACE_OBJECTS=1", "LC_ALL=C")
+	cmd.Stdin = strings.NewReader(input)
 	out, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && len(exit.Stderr) > 0 {
 			err = errors.New(strings.TrimSpace(string(exit.Stderr)))
 		}
-		return "", fmt.Errorf("git %s: %w", args[0], err)
+		return nil, fmt.Errorf("git %s: %w", args[0], err)
 	}
-	return strings.TrimRight(string(out), "\n"), nil
+	return out, nil
 }

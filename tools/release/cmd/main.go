@@ -27,6 +27,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	o := release.Options{Log: os.Stdout, Pack: packages.Pack}
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
+	dir := flags.String("C", ".", "`directory` to which paths are relative")
 	flags.StringVar(&o.Source, "source", ".", "`directory` of the checkout")
 	flags.StringVar(&o.Out, "out", "", "`directory` for the files of the release")
 	flags.StringVar(&o.Version, "version", "", "`version`, such as 0.1.0")
@@ -43,9 +44,12 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if flags.NArg() > 0 || o.Out == "" {
-		return errors.New("usage: release -version VERSION -out DIR [-source DIR] [-platforms NAMES] [-key FILE] [-base-url URL] [-notes URL] [-index FILE] [-maintainer NAME] [-snapshot [-unprofiled] [-program FILE]]")
+		return errors.New("usage: release -version VERSION -out DIR [-C DIR] [-source DIR] [-platforms NAMES] [-key FILE] [-base-url URL] [-notes URL] [-index FILE] [-maintainer NAME] [-snapshot [-unprofiled] [-program FILE]]")
 	}
-	var err error
+	err := os.Chdir(*dir)
+	if err != nil {
+		return err
+	}
 	if o.Platforms, err = release.ParsePlatforms(*platforms); err != nil {
 		return err
 	}
