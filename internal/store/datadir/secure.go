@@ -32,7 +32,7 @@ const (
 
 // ourFiles are everything that perigee keeps in the directory.
 var ourFiles = []string{
-	StoreName, StoreName + "-wal", StoreName + "-shm", StoreName + "-journal",
+	StoreName, StoreName + "-wal", StoreName + "-shm", StoreName + "-journal", StoreName + ".lock",
 	tokenName, lockName, stopName, SocketName, "seal.key", "seal.lock", ImagesName, TracesName, "ca", RunName, MarkName, RunLogName, RunLogName + ".1",
 }
 

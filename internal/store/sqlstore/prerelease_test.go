@@ -83,7 +83,7 @@ func TestPrereleaseDatabaseIsAdopted(t *testing.T) {
 			t.Errorf("the schemas differ:\n%s\n\nand\n%s", strings.Join(adopted, "\n"), strings.Join(made, "\n"))
 		}
 		if options.Path != "" {
-			if _, err := os.Stat(engine.CopyName(options.Path, 16)); err != nil {
+			if _, err := os.Stat(engine.CopyName(options.Path, 15)); err != nil {
 				t.Errorf("the copy: %v", err)
 			}
 		}

@@ -70,8 +70,12 @@ type Dialect struct {
 	// warm is how many reading connections WarmUp opens. If 0, nothing is prepared either.
 	warm int
 
-	// backUp copies the database before it is migrated; nil if the database has backups of its own.
-	// It returns an error if the copy is required and cannot be made.
+	// lockUpgrade makes other processes that copy and migrate the database wait until unlock; nil if
+	// backUp is.
+	lockUpgrade func(ctx context.Context) (unlock func(), err error)
+	// backUp copies the database, which has a version of the schema, before it is migrated; nil if
+	// the database has backups of its own. It returns an error if the copy is required and cannot be
+	// made.
 	backUp func(ctx context.Context, version int, required bool, logger *slog.Logger) error
 }
 
@@ -148,16 +152,11 @@ func (db *DB) open(ctx context.Context, migrations []migration, opts Options) (e
 		return perigee.Errorf(perigee.ClassInvalid, "%s is a database of another program", db.Name).WithHint("%s", db.elsewhere)
 	}
 	switchToWAL(ctx, db.Write)
-	switch {
-	case version > known:
+	if version > known {
 		opts.Logger.InfoContext(ctx, "the database was used by a newer perigee; its schema allows this one, too", "database", db.Name,
 			"version", version, "known", known)
-	case version > 0 && version < known && db.backUp != nil:
-		if err := db.backUp(ctx, known, ruledOut(version, migrations), opts.Logger); err != nil {
-			return err
-		}
 	}
-	applied, err := db.migrate(ctx, migrations, opts.Now)
+	applied, err := db.upgrade(ctx, version, migrations, opts)
 	if applied > 0 {
 		opts.Logger.DebugContext(ctx, "database schema brought up to date", "database", db.Name, "version", known)
 	}

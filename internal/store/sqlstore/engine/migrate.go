@@ -111,6 +111,27 @@ func (db *DB) checkSchema(ctx context.Context, q querier, version int, steps []m
 	return err
 }
 
+// upgrade applies the steps that a database of a version does not have yet and returns how many there
+// were. A database that has a backUp is copied before that, unless it is new. One process at a time
+// does both, and reads the version again when it is the one: another process may have applied the
+// steps meanwhile, and a copy of that database would be of no use to the previous perigee.
+func (db *DB) upgrade(ctx context.Context, version int, steps []migration, opts Options) (applied int, err error) {
+	if known := lastVersion(steps); db.backUp != nil && version > 0 && version < known {
+		unlock, err := db.lockUpgrade(ctx)
+		if err != nil {
+			return 0, err
+		}
+		defer unlock()
+		if _, version, err = db.version(ctx); err == nil && version < known {
+			err = db.backUp(ctx, version, ruledOut(version, steps), opts.Logger)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return db.migrate(ctx, steps, opts.Now)
+}
+
 // migrate applies the steps that the database does not have yet and returns how many there were.
 // Each is one transaction together with its number, so a step is applied whole or not at all.
 func (db *DB) migrate(ctx context.Context, steps []migration, now func() time.Time) (applied int, err error) {

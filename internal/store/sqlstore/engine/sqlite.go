@@ -38,9 +38,10 @@ func newSQLite(opts Options) *DB {
 		Text:   func(s string) string { return s },
 		Listed: `SELECT value FROM json_each($1)`,
 
-		tables:    `SELECT count(*), count(CASE WHEN name = 'schema_version' THEN 1 END) > 0 FROM sqlite_schema WHERE type = 'table'`,
-		elsewhere: "choose another data_dir, or move that file away",
-		backUp:    f.backUp,
+		tables:      `SELECT count(*), count(CASE WHEN name = 'schema_version' THEN 1 END) > 0 FROM sqlite_schema WHERE type = 'table'`,
+		elsewhere:   "choose another data_dir, or move that file away",
+		lockUpgrade: f.lockUpgrade,
+		backUp:      f.backUp,
 
 		warm: readers,
 	}}

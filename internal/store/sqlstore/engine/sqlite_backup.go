@@ -1,16 +1,20 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"perigee"
+	"perigee/internal/lib/atomicfile"
 	"perigee/internal/lib/lazyregexp"
 )
 
@@ -20,22 +24,51 @@ const (
 	spareCopy = 64 << 20  // bytes that are left on the disk
 )
 
-// CopyName returns the copy that is kept of a file before it is migrated to a version.
+// upgradePatience is how long a process waits for another one that copies and migrates the same
+// file.
+const upgradePatience = 2 * time.Minute
+
+// lockUpgrade makes sure that one process at a time copies and migrates the file. The lock ends with
+// unlock or with the process. Its file stays: another process may be waiting for it.
+func (f *sqliteFile) lockUpgrade(ctx context.Context) (unlock func(), err error) {
+	lock, err := atomicfile.Lock(ctx, f.path+".lock", upgradePatience)
+	if errors.Is(err, atomicfile.ErrHeld) {
+		return nil, perigee.Errorf(perigee.ClassUnavailable, "another process has been changing the schema of %s for %v", f.path, upgradePatience).
+			WithHint("wait until it is done, or end it, and try again")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = lock.Close() }, nil
+}
+
+// CopyName returns the copy that is kept of a file before the migration to a version. The copy has
+// the schema of the version before, so copies of different schemas have different names.
 func CopyName(path string, version int) string { return path + ".before-" + strconv.Itoa(version) }
 
-// backUp makes a copy of the file, which the previous perigee can continue to use. Only the last
-// copy is kept. If required, the previous perigee cannot use the database after the migrations: then
-// an error is returned if there is no copy. Otherwise the database is migrated all the same, since
-// each step is a transaction, and a large one is not copied.
+// backUp makes a copy of the file, which has a schema of this version and which the previous perigee
+// can continue to use. The caller holds the lock of lockUpgrade. If required, the previous perigee
+// cannot use the database after the migrations: then an error is returned if there is no copy.
+// Otherwise the database is migrated all the same, since each step is a transaction, and a large one
+// is not copied.
+//
+// A copy with a schema that the database excludes is never replaced or removed: it is the way back
+// for each perigee that can use it, also when a later step has failed, and until the user removes it.
+// Any other copy is removed when a new one is made, which the same versions can use.
 func (f *sqliteFile) backUp(ctx context.Context, version int, required bool, logger *slog.Logger) error {
-	name := CopyName(f.path, version)
+	name := CopyName(f.path, version+1)
 	info, err := os.Stat(f.path)
 	if err == nil && !required && info.Size() > maxCopied {
 		logger.InfoContext(ctx, "no copy of the database was made before its schema is changed: it is large", "database", f.path, "bytes", info.Size())
 		return nil
 	}
-	for _, left := range unfinished(f.path) {
+	earlier, unfinished := copies(f.path)
+	for _, left := range unfinished {
 		_ = os.Remove(left) // it takes the space for this copy
+	}
+	replaced := slices.DeleteFunc(slices.Clone(earlier), func(path string) bool { return f.excludes(ctx, version, path) })
+	if err == nil && slices.Contains(earlier, name) && !slices.Contains(replaced, name) {
+		err = fmt.Errorf("%s has another schema, or cannot be read; move it to another directory", name)
 	}
 	if err == nil {
 		if err = f.wantSpace("a copy of", 2*info.Size()+spareCopy); err == nil {
@@ -52,7 +85,7 @@ func (f *sqliteFile) backUp(ctx context.Context, version int, required bool, log
 		return nil
 	}
 	logger.InfoContext(ctx, "copied the database before its schema is changed", "copy", name)
-	for _, path := range Copies(f.path) {
+	for _, path := range replaced {
 		if path != name {
 			_ = os.Remove(path)
 		}
@@ -60,24 +93,53 @@ func (f *sqliteFile) backUp(ctx context.Context, version int, required bool, log
 	return nil
 }
 
-// Copies returns the copies of a file that were made before it was migrated. Files with other names
-// belong to the user.
-func Copies(path string) []string {
-	list, _ := filepath.Glob(path + ".before-*") // a pattern in the path finds nothing
-	return slices.DeleteFunc(list, func(name string) bool {
-		_, err := strconv.Atoi(strings.TrimPrefix(name, path+".before-"))
+// excludes reports whether the database, which has a schema of this version, excludes the perigee
+// of the schema that a copy has. It is true also if that cannot be determined.
+func (f *sqliteFile) excludes(ctx context.Context, version int, path string) bool {
+	pool, err := openPool(path, immutable, 1)
+	if err != nil {
+		return true
+	}
+	defer func() { _ = pool.Close() }()
+	copied, err := schemaVersion(ctx, pool)
+	if err != nil || copied >= version {
 		return err != nil
-	})
+	}
+	var lowest int
+	err = f.db.Read.QueryRowContext(ctx, selectCompatible).Scan(&lowest)
+	return err != nil || copied < lowest
 }
 
-var unfinishedCopy = lazyregexp.New(`\.before-\d+\.\d+(-journal)?$`)
+// Copies returns the copies of a file that were made before it was migrated, those with the oldest
+// schema first. Files with other names belong to the user.
+func Copies(path string) []string {
+	finished, _ := copies(path)
+	return finished
+}
 
-// unfinished returns the files of copies that were not finished, because the process was killed.
-func unfinished(path string) []string {
-	list, _ := filepath.Glob(path + ".before-*")
-	return slices.DeleteFunc(list, func(name string) bool {
-		return !unfinishedCopy().MatchString(strings.TrimPrefix(name, path))
+var (
+	finishedCopy   = lazyregexp.New(`^\d+$`)
+	unfinishedCopy = lazyregexp.New(`^\d+\.\d+(-journal)?$`)
+)
+
+// copies returns the copies of a file, and the files of copies that were not finished because the
+// process was killed.
+func copies(path string) (finished, unfinished []string) {
+	entries, _ := os.ReadDir(filepath.Dir(path)) // a directory that cannot be read has none to remove
+	for _, entry := range entries {
+		version, found := strings.CutPrefix(entry.Name(), filepath.Base(path)+".before-")
+		switch name := path + ".before-" + version; {
+		case !found || !entry.Type().IsRegular():
+		case finishedCopy().MatchString(version):
+			finished = append(finished, name)
+		case unfinishedCopy().MatchString(version):
+			unfinished = append(unfinished, name)
+		}
+	}
+	slices.SortFunc(finished, func(a, b string) int { // by number
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 	})
+	return finished, unfinished
 }
 
 // copyTo writes a copy for the owner only; after an error there is no copy.
