@@ -2,15 +2,23 @@ package daemon_test
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"perigee"
 	"perigee/internal/daemon"
+	"perigee/internal/lib/atomicfile"
 	"perigee/internal/store/config"
+	"perigee/internal/store/datadir"
 	"perigee/internal/store/sqlstore"
 	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
 	"perigee/internal/testing/perigeetest/dbtest"
 )
 
@@ -83,5 +91,78 @@ func TestTheDatabaseOfTheNextDaemonIsNotChanged(t *testing.T) {
 	daemontest.StartIn(t, daemontest.Sources(text, daemontest.DataDir(t)), nil)
 	if err := canReplace(t, text, dir); err != nil {
 		t.Errorf("with tables: %v", err)
+	}
+}
+
+// change runs statements on the SQLite file of a data directory, and returns the connection.
+func change(t *testing.T, dir string, statements ...string) *sql.Conn {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(dir, datadir.StoreName)+"?_pragma=busy_timeout(60000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range statements {
+		if _, err := conn.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return conn
+}
+
+// A daemon is not replaced by one that its SQLite file excludes, with the error that the next daemon
+// would have. A newer schema that allows this version is no reason.
+func TestADaemonIsNotReplacedByOneThatTheSchemaExcludes(t *testing.T) {
+	t.Parallel()
+	dir := daemontest.DataDir(t)
+	g := daemontest.StartIn(t, daemontest.Sources("", dir), nil)
+	change(t, dir, "INSERT INTO schema_version (version, name, applied_us) VALUES (99, 'future', 0)")
+	if err := canReplace(t, "", dir); err != nil {
+		t.Errorf("a newer schema that allows this version: %v", err)
+	}
+	change(t, dir, "UPDATE schema_version SET compatible_with = 99 WHERE version = 99")
+	if err := canReplace(t, "", dir); !errors.Is(err, sqlstore.ErrNewer) {
+		t.Errorf("a schema that excludes this version: %v", err)
+	}
+	if _, err := daemon.Status(t.Context(), g.Config); err != nil {
+		t.Errorf("the running daemon: %v", err)
+	}
+}
+
+// A daemon that does not answer can be replaced although it has locked the SQLite file, or that file
+// cannot be read: the next daemon reports what it finds.
+//
+// Real time: SQLite polls for the lock.
+func TestAFileThatCannotBeReadDoesNotKeepTheDaemon(t *testing.T) {
+	t.Parallel()
+	perigeetest.Slow(t)
+	dir := daemontest.DataDir(t)
+	held, err := atomicfile.Lock(t.Context(), filepath.Join(dir, "perigee.lock"), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Close() }()
+	path := filepath.Join(dir, datadir.StoreName)
+	store, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	conn := change(t, dir, "INSERT INTO schema_version VALUES (99, 'future', 0, 99)", "PRAGMA locking_mode = exclusive", "BEGIN EXCLUSIVE")
+	if err := canReplace(t, "", dir); err != nil {
+		t.Errorf("while the file is locked: %v", err)
+	}
+	_ = conn.Close()
+	if err := os.WriteFile(path, []byte("this is a text and no database"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := canReplace(t, "", dir); err != nil {
+		t.Errorf("with a file that is no database: %v", err)
 	}
 }

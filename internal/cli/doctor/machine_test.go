@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -189,10 +190,13 @@ func TestStoreIsOpenedReadOnly(t *testing.T) {
 	}
 }
 
-// A database that only a newer perigee can use is fixed with the copy from before that one, and
-// with nothing that does not exist.
+// A database that only a newer perigee can use is replaced by the newest copy that this program can
+// use, and kept in another directory.
 func TestStoreOfANewerPerigee(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "perigee.db")
+	path := filepath.Join(t.TempDir(), "a data_dir", "perigee.db")
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	options := sqlstore.Options{Path: path}
 	store, err := sqlstore.Open(t.Context(), options)
 	if err != nil {
@@ -206,23 +210,53 @@ func TestStoreOfANewerPerigee(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	for _, step := range []struct{ statement, copy, fix string }{
-		{"INSERT INTO schema_version (version, name, applied_us) VALUES (99, 'future', 0)", "", ""},
-		{"UPDATE schema_version SET compatible_with = 98 WHERE version = 99", "", "perigee version"},
-		{"", path + ".before-my-experiment", "perigee version"},
-		{"", path + ".before-98", "rm -f " + path + "-wal " + path + "-shm && mv " + path + ".before-98 " + path},
+	const older = "DELETE FROM schema_version WHERE version > 15"
+	for _, step := range []struct{ copy, statement, fix string }{
+		{"", "INSERT INTO schema_version (version, name, applied_us) VALUES (99, 'future', 0)", ""},
+		{"", "UPDATE schema_version SET compatible_with = 98 WHERE version = 99", "perigee version"},
+		{".before-my-experiment", "", "perigee version"},
+		{".before-100", "", "perigee version"}, // this program cannot use it either
+		{".before-9", "DELETE FROM schema_version", "perigee version"},
+		{".before-16", older, "mv perigee.db.before-16 perigee.db)"},
+		{".before-17", older + "; UPDATE schema_version SET name = 'kept'", "mv perigee.db.before-17 perigee.db)"},
 	} {
-		if _, err := db.Exec(step.statement); err != nil {
+		target := db
+		if step.copy != "" {
+			if _, err := db.Exec("VACUUM INTO ?", path+step.copy); err != nil {
+				t.Fatal(err)
+			}
+			if target, err = sql.Open("sqlite", path+step.copy); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := target.Exec(step.statement); err != nil {
 			t.Fatal(err)
 		}
-		if step.copy != "" {
-			write(t, step.copy, "a copy", 0o600)
+		if target != db {
+			_ = target.Close()
 		}
 		if r := Store(t.Context(), options, false); step.fix == "" {
 			want(t, r, OK, "not damaged")
 		} else {
 			want(t, r, Fail, "version 99", "at least version 98", step.fix)
 		}
+	}
+	_ = db.Close()
+	r := Store(t.Context(), options, false)
+	if out, err := exec.CommandContext(t.Context(), "sh", "-c", r.Fix).CombinedOutput(); err != nil {
+		if runtime.GOOS == "windows" {
+			t.Skip(err)
+		}
+		t.Fatalf("%s: %v, %s", r.Fix, err, out)
+	}
+	want(t, Store(t.Context(), options, false), Warn, "at schema version 15")
+	aside, err := filepath.Glob(filepath.Join(filepath.Dir(path), "newer-*", "perigee.db"))
+	if err != nil || len(aside) != 1 {
+		t.Fatalf("databases that were moved: %q, %v", aside, err)
+	}
+	want(t, Store(t.Context(), sqlstore.Options{Path: aside[0]}, false), Fail, "version 99")
+	if left := sqlstore.Copies(path); len(left) != 3 {
+		t.Errorf("copies %q", left)
 	}
 }
 

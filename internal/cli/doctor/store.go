@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"perigee"
 	"perigee/internal/lib/terminal"
@@ -57,7 +58,7 @@ func brokenStore(ctx context.Context, options sqlstore.Options, err error) Resul
 	case errors.Is(err, sqlstore.ErrOlder):
 		return warn(NameStore, serveOnce, "%v", err)
 	case errors.Is(err, sqlstore.ErrNewer):
-		return fail(NameStore, newerFix(options), "%v", err)
+		return fail(NameStore, newerFix(ctx, options), "%v", err)
 	case errors.Is(err, sqlstore.ErrDamaged):
 		return fail(NameStore, moveAway(dir, options.Path), "%v; without it, accounts have to sign in again, and what was recorded is lost", err)
 	}
@@ -69,15 +70,32 @@ func moveAway(dir, path string) string {
 	return fmt.Sprintf(`d=%s/damaged-$(date +%%s) && mkdir -p "$d" && mv %s* "$d"`, commandLine(dir), commandLine(path))
 }
 
-// newerFix returns the fix for a database that only a newer perigee may use: to restore the copy
-// from before it, if there is one.
-func newerFix(options sqlstore.Options) string {
-	if options.URL.IsZero() {
-		if copies := sqlstore.Copies(options.Path); len(copies) == 1 {
-			// A log that is left would be applied to the copy.
-			return "rm -f " + commandLine(options.Path+"-wal") + " " + commandLine(options.Path+"-shm") +
-				" && mv " + commandLine(copies[0]) + " " + commandLine(options.Path)
+// newerFix returns the fix for a database that only a newer perigee may use. It moves that database
+// to a directory of its own, and the newest copy that this program can use in its place; the log of
+// the database would be applied to the copy, so it is moved, too. If there is no such copy, the fix
+// changes nothing.
+func newerFix(ctx context.Context, options sqlstore.Options) string {
+	if !options.URL.IsZero() {
+		return "perigee version"
+	}
+	for _, path := range slices.Backward(sqlstore.Copies(options.Path)) {
+		if !usable(ctx, path) {
+			continue
 		}
+		dir, name := filepath.Split(absolute(options.Path))
+		name = commandLine(name)
+		// touch makes a file that SQLite has removed, so that mv finds all that it is given.
+		return fmt.Sprintf(`(cd %s && d=newer-$(date +%%s) && mkdir "$d" && touch %[2]s-wal %[2]s-shm && mv %[2]s %[2]s-wal %[2]s-shm "$d" && mv %[3]s %[2]s)`,
+			commandLine(dir), name, commandLine(filepath.Base(path)))
 	}
 	return "perigee version"
+}
+
+// usable reports whether this program can use a copy of the database, if need be after a migration.
+func usable(ctx context.Context, path string) bool {
+	store, err := sqlstore.Open(ctx, sqlstore.Options{Path: path, ReadOnly: true})
+	if err == nil {
+		_ = store.Close()
+	}
+	return err == nil || errors.Is(err, sqlstore.ErrOlder)
 }
