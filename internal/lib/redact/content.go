@@ -124,8 +124,8 @@ func (s *scan) value(from int, l label, line bool) int {
 	}
 	if q := s.quoteAt(from); q.size > 0 {
 		start := from + q.size
-		if l.quote == "" && s.continues(start) {
-			return start - 1 // {"url":"https://example.com/?key=","next":1}
+		if l.quote == "" && s.continues(start) || q.escapes < strings.Count(l.quote, `\`) {
+			return start - 1 // {"url":"https://example.com/?key=","next":1}, or {"piece":"password\":","next":1}
 		}
 		end := s.endOf(q, start)
 		if end > start {

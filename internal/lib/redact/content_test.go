@@ -115,7 +115,7 @@ func TestContentKeepsTheEndOfAString(t *testing.T) {
 	for _, text := range []string{
 		`{"pattern":"api_key=","path":"src"}`, `{"a":"https://x.example/?alt=sse&key="}`, `["password: ",null]`, `[["token="],{"b":"c"}]`,
 		"{\n  \"a\": \"https://x.example/?alt=sse\\u0026key=\"\n}\n", `{"a":"{\"pattern\":\"api_key=\",\n \"b\":1}"}`, `{'pattern': 'api_key=', 'n': True}`,
-		`"password="`,
+		`"password="`, `{"piece":"{\"password\":","next":"a","b":"c"}`,
 	} {
 		if got := Content([]byte(text)); string(got) != text {
 			t.Errorf("%s becomes\n%s", text, got)
@@ -124,6 +124,7 @@ func TestContentKeepsTheEndOfAString(t *testing.T) {
 	for text, want := range map[string]string{
 		`<a password="x" b="c">`: `<a password="REDACTED" b="c">`, `password=",hunter2"`: `password="REDACTED"`, `password="}hunter2"`: `password="REDACTED"`,
 		`{"a":"token='","access_token":"x'y","b":1}`: `{"a":"token='","access_token":"REDACTED","b":1}`, `token='a"b'`: `token='REDACTED'`,
+		`{"piece":"password\":\"x y\"}","b":"c"}`:  `{"piece":"password\":\"REDACTED\"}","b":"c"}`,
 		`{"a":"set password=\"x y\" and","b":"c"}`: `{"a":"set password=\"REDACTED\" and","b":"c"}`,
 	} {
 		if got := Content([]byte(text)); string(got) != want {
