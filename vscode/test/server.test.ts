@@ -207,12 +207,18 @@ test("the end of a connection ends its requests", async (t) => {
 });
 
 test("clients are pinged, and one that does not answer is disconnected", async (t) => {
-  const { greeted, server } = await rig(t, {}, { ping: 30 });
+  t.mock.timers.enable({ apis: ["setInterval"] });
+  const { greeted, server } = await rig(t, { nothing: () => ({}) }, { ping: 30 });
   const client = await greeted();
   let pings = 0;
   client.socket.on("ping", () => pings++);
-  await eventually("three pings", () => pings >= 3);
+  for (let sent = 1; sent <= 3; sent++) {
+    t.mock.timers.tick(30);
+    await eventually(`ping ${sent}`, () => pings === sent);
+    await client.call("nothing", {}); // the server reads it after the answer to the ping
+  }
   client.socket.pause();
+  t.mock.timers.tick(60);
   await eventually("the end of the connection", () => server.clients === 0);
 });
 
